@@ -1,0 +1,1 @@
+"""Command line: click commands that call the library; nothing is computed here."""

@@ -1,0 +1,1 @@
+"""Multi-party protocols: parties, messages and drivers; one folder each."""
