@@ -1,7 +1,8 @@
 """Numba behind one switch.
 
-``PRIVAGG_JIT=0`` in the environment turns compilation off: kernels are then never called and every caller takes
-its plain NumPy path, which is also the tests' oracle. Numba itself is imported only when a kernel module is.
+``PRIVAGG_JIT=0`` in the environment turns compilation off: kernels are then never called and every
+caller takes its plain NumPy path, which is also the tests' oracle. Numba itself is imported only
+when a kernel module is.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _F = TypeVar("_F", bound=Callable[..., object])
 def kernel(function: _F) -> _F:
     """Compile a module-level function: nopython, cached on disk, without the GIL.
 
-    Only module-level functions cache: a closure would be compiled again in each process. With ``PRIVAGG_JIT=0``
-    the function is returned as it is.
+    Only module-level functions cache: a closure would be compiled again in each process. With
+    ``PRIVAGG_JIT=0`` the function is returned as it is.
     """
     if not JIT:
         return function

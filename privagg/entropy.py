@@ -1,8 +1,8 @@
 """Where randomness comes from.
 
-Everything that needs randomness takes an :class:`Entropy` as an argument. There are two: the operating system's,
-and a seeded stream that makes a run repeatable and is therefore **insecure**: whoever knows the seed knows every
-secret. Results of seeded runs carry that word.
+Everything that needs randomness takes an :class:`Entropy` as an argument. There are two: the
+operating system's, and a seeded stream that makes a run repeatable and is therefore **insecure**:
+whoever knows the seed knows every secret. Results of seeded runs carry that word.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Entropy(Protocol):
         """Return `count` uniform bytes that were never returned before."""
 
     def spawn(self, label: str) -> Entropy:
-        """Return an independent source, determined by this one's seed and `label` where there is a seed."""
+        """Return an independent source; where there is a seed, it and `label` determine it."""
 
 
 class OsEntropy:
@@ -52,7 +52,9 @@ class OsEntropy:
 
 
 class SeededEntropy:
-    """A repeatable stream: ChaCha20 keyed by SHA-256 of a seed and a label path. **Insecure by design.**
+    """A repeatable stream, **insecure by design**: ChaCha20 keyed by a seed and a label path.
+
+    The key is SHA-256 of the seed and the path.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ class SeededEntropy:
             return self._stream.update(bytes(count))
 
     def spawn(self, label: str) -> SeededEntropy:
-        """Return the stream of `label` under this one; it does not depend on what was taken before."""
+        """Return the stream of `label` under this one, whatever was taken before."""
         return SeededEntropy(self._seed, f"{self._path}/{len(label)}:{label}")
 
     def __repr__(self) -> str:
@@ -96,5 +98,5 @@ OS = OsEntropy()
 
 
 def from_seed(seed: int | None) -> Entropy:
-    """Return the operating system's entropy, or the insecure stream of `seed` where one is given."""
+    """Return the operating system's entropy, or the insecure stream of a given `seed`."""
     return OS if seed is None else SeededEntropy(seed)

@@ -1,8 +1,8 @@
 """Every exception that privagg raises.
 
 Two families are kept apart, as an auditor needs them: what *you* did (:class:`UsageError`,
-:class:`CapacityError`) and what *they* did (:class:`PeerError`). :class:`Abort` is neither: a protocol stopped
-because too few parties were left, and nothing was revealed.
+:class:`CapacityError`) and what *they* did (:class:`PeerError`). :class:`Abort` is neither: a
+protocol stopped because too few parties were left, and nothing was revealed.
 
 Each class carries the exit code with which the command line ends.
 """
