@@ -1,0 +1,133 @@
+"""Keys: X25519 agreement, HKDF-SHA256 and AES-128-GCM behind thin, typed functions.
+
+Nothing here is our own cryptography. X25519 comes from libsodium through PyNaCl, which releases the
+interpreter lock while it computes; HKDF (RFC 5869) and AES-GCM (NIST SP 800-38D) come from OpenSSL
+through `cryptography`. Timing side channels are those of these libraries; the Python around them
+promises nothing. Keys are plain ``bytes`` and are not wiped from memory when released.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
+from nacl.exceptions import CryptoError
+from numpy.typing import NDArray
+
+__all__ = [
+    "AEAD_KEY_BYTES",
+    "KEY_BYTES",
+    "TAG_BYTES",
+    "LowOrderPointError",
+    "agree",
+    "canonical_points",
+    "decrypt",
+    "derive",
+    "digest",
+    "encrypt",
+    "is_low_order",
+    "public_key",
+]
+
+KEY_BYTES = 32
+"""Size of an X25519 private or public key."""
+
+AEAD_KEY_BYTES = 16
+"""Size of an AES-128-GCM key."""
+
+TAG_BYTES = 16
+"""Size of an AES-GCM tag: a ciphertext is so much longer than its plaintext."""
+
+_ANY_PRIVATE = bytes(range(32))
+_NONCE = bytes(12)
+_SHA256 = hashes.SHA256()
+_FIELD_PRIME = (2**255 - 19).to_bytes(32, "little")
+
+
+class LowOrderPointError(ValueError):
+    """The public key lies in the small subgroup: the shared secret would be known to everyone."""
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return SHA-256 over `parts`, each preceded by its length, so that no two lists collide."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.digest()
+
+
+def derive(secret: bytes, *, salt: bytes, info: bytes, length: int) -> bytes:
+    """Return `length` bytes of HKDF-SHA256 (RFC 5869) from `secret`, `salt` and `info`.
+
+    The pseudorandom-function security of HMAC-SHA256 carries over: outputs under different `info`
+    are independent to anyone who does not know `secret`.
+    """
+    return HKDF(_SHA256, length, salt, info).derive(secret)
+
+
+def public_key(private: bytes) -> bytes:
+    """Return the X25519 public key (32 bytes, RFC 7748) of a private key of 32 bytes."""
+    return bytes(crypto_scalarmult_base(private))
+
+
+def agree(private: bytes, public: bytes) -> bytes:
+    """Return the X25519 shared secret of 32 bytes (RFC 7748, section 6.1).
+
+    Raises
+    ------
+    LowOrderPointError
+        If the shared secret is all zero, as section 6.1 asks to check.
+    """
+    try:
+        return bytes(crypto_scalarmult(private, public))
+    except CryptoError:
+        raise LowOrderPointError("the public key is a point of low order") from None
+
+
+def is_low_order(public: bytes) -> bool:
+    """Say whether `public` (32 bytes) is a point of low order: its secrets are known to everyone."""
+    try:
+        agree(_ANY_PRIVATE, public)
+    except LowOrderPointError:
+        return True
+    return False
+
+
+def canonical_points(keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Say which rows of `keys` (m, 32) are the canonical encoding of a field element.
+
+    X25519 ignores the top bit and reduces mod 2**255 - 19, so that one point has several encodings;
+    a check that keys are distinct is worth something only where each has one.
+    """
+    top_clear = keys[:, 31] < 0x80
+    prime = np.frombuffer(_FIELD_PRIME, dtype=np.uint8)
+    # Compare from the most significant byte down: the first byte that differs decides.
+    differs = keys[:, ::-1] != prime[::-1]
+    first = np.argmax(differs, axis=1)
+    rows = np.arange(len(keys))
+    below = keys[:, ::-1][rows, first] < prime[::-1][first]
+    result: NDArray[np.bool_] = top_clear & differs.any(axis=1) & below
+    return result
+
+
+def encrypt(key: bytes, plaintext: bytes, associated: bytes) -> bytes:
+    """Encrypt with AES-128-GCM under an all-zero nonce; returns ciphertext and tag.
+
+    Every `key` must be used for one plaintext only: the fixed nonce is sound for such keys alone.
+    Repeating the call with the same arguments returns the same bytes.
+    """
+    return AESGCM(key).encrypt(_NONCE, plaintext, associated)
+
+
+def decrypt(key: bytes, ciphertext: bytes, associated: bytes) -> bytes | None:
+    """Return the plaintext, or None if the tag does not verify for this key and associated data."""
+    try:
+        return AESGCM(key).decrypt(_NONCE, ciphertext, associated)
+    except InvalidTag:
+        return None

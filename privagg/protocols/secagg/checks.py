@@ -1,0 +1,159 @@
+"""The protocol's invariants, each a function with a name and a test that breaks it.
+
+A client calls them on what the server says. What fails is a :class:`~privagg.errors.PeerError`
+against the server, or an :class:`~privagg.errors.Abort` where too few are left; in both cases the
+client has revealed nothing by the message that it then does not send.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg import keys
+from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols.secagg import thresholds
+from privagg.protocols.secagg.messages import KeyRoster, Message
+from privagg.protocols.secagg.params import Params, Policy
+from privagg.protocols.secagg.thresholds import Graph
+
+__all__ = [
+    "bitmap_covers_roster",
+    "cohort_is_large_enough",
+    "enough_holders",
+    "keys_are_canonical",
+    "keys_are_distinct",
+    "own_keys_are_listed",
+    "policy_is_met",
+    "same_round",
+    "survivors_include_self",
+    "survivors_within_holders",
+]
+
+_SERVER = "server"
+
+
+@lru_cache(maxsize=64)
+def _corrupt_holders(clients: int, corrupt: int, neighbours: int, sigma: int) -> int:
+    return thresholds.max_corrupt_holders(clients, corrupt, neighbours, sigma)
+
+
+def policy_is_met(params: Params, policy: Policy) -> None:
+    """The threshold exceeds the shares of one secret that the corrupt can hold, and is 2 or more.
+
+    In the complete graph they hold as many as they are; in the sparse one as many as are among one
+    client's neighbours but for a probability of ``2**-sigma`` over all clients.
+
+    Raises
+    ------
+    UsageError
+        If the parameters do not meet the policy: this client must not take part.
+    """
+    if policy.min_cohort > params.clients:
+        raise UsageError(
+            "policy.min_cohort",
+            policy.min_cohort,
+            f"at most the {params.clients} clients of the round",
+            "Wait for a larger cohort.",
+        )
+    if policy.max_corrupt >= params.clients:
+        raise UsageError("policy.max_corrupt", policy.max_corrupt, f"below {params.clients}")
+    if policy.roster is not None and len(policy.roster) != params.clients:
+        raise UsageError(
+            "policy.roster",
+            f"{len(policy.roster)} identities",
+            f"one for each of the {params.clients} clients",
+        )
+    held = policy.max_corrupt
+    if params.graph is Graph.SPARSE:
+        held = _corrupt_holders(params.clients, held, params.neighbours, params.sigma)
+    if params.threshold <= held or params.threshold < 2:
+        raise UsageError(
+            "params.threshold",
+            params.threshold,
+            f"at least {max(held + 1, 2)} when {policy.max_corrupt} clients may collude",
+            "Refuse the round, or ask for parameters with a higher threshold.",
+        )
+
+
+def same_round(message: Message, tag: bytes) -> None:
+    """The message carries this session's, round's and configuration's tag."""
+    if message.tag != tag:
+        raise PeerError(
+            _SERVER, message.round, "the message is of another session, round or configuration"
+        )
+
+
+def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: str) -> None:
+    """The survivor set has at least the policy's minimum, and no more than were invited."""
+    if count > params.clients:
+        raise PeerError(_SERVER, round, f"a cohort of {count} where {params.clients} were invited")
+    if count < policy.min_cohort:
+        raise Abort(f"round {round}: the cohort is below min_cohort", count, policy.min_cohort)
+
+
+def enough_holders(count: int, params: Params, round: str) -> None:
+    """At least t parties hold, or will hold, shares of this client's secrets."""
+    if count < params.threshold:
+        raise Abort(f"round {round}: too few hold shares", count, params.threshold)
+
+
+def keys_are_distinct(roster: KeyRoster, own: tuple[bytes, bytes]) -> None:
+    """No public key appears twice: not across clients, nor as both keys of one, nor our own."""
+    rows = roster.keys.reshape(-1, keys.KEY_BYTES)
+    seen = {row.tobytes() for row in rows}
+    expected = len(rows)
+    if roster.universe == 0:  # the sparse graph's roster does not contain the receiver
+        seen.update(own)
+        expected += 2
+    if len(seen) != expected:
+        raise PeerError(_SERVER, "share-keys", "a public key appears twice in the roster")
+
+
+def keys_are_canonical(roster: KeyRoster) -> None:
+    """Each key is the one encoding of its field element: else distinct keys could be one point."""
+    good = keys.canonical_points(roster.keys.reshape(-1, keys.KEY_BYTES)).reshape(-1, 2)
+    if not good.all():
+        culprit = int(roster.members[int(np.argmin(good.all(axis=1)))])
+        raise PeerError(culprit, "share-keys", "a public key that is not canonically encoded")
+
+
+def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
+    """The complete graph's roster lists this client with the keys it sent; the sparse one's not."""
+    at = np.flatnonzero(roster.members == index)
+    if roster.universe == 0:
+        if len(at):
+            raise PeerError(_SERVER, "share-keys", "this client is listed as its own neighbour")
+        return
+    if not len(at):
+        raise PeerError(_SERVER, "share-keys", "this client is not in the roster")
+    if roster.keys[at[0]].tobytes() != b"".join(own):
+        raise PeerError(_SERVER, "share-keys", "the roster lists other keys for this client")
+
+
+def bitmap_covers_roster(flags: NDArray[np.bool_], members: int, round: str) -> None:
+    """A set of peers is given over the roster this client was shown, neither more nor fewer."""
+    if len(flags) != members:
+        raise PeerError(
+            _SERVER, round, f"a bitmap over {len(flags)} members; the roster had {members}"
+        )
+
+
+def survivors_within_holders(
+    survivors: NDArray[np.bool_], holders: NDArray[np.bool_], members: NDArray[np.uint32]
+) -> None:
+    """U3 is a subset of U2: nobody survives who never shared its keys."""
+    outside = survivors & ~holders
+    if outside.any():
+        culprit = int(members[int(np.argmax(outside))])
+        raise PeerError(
+            _SERVER, "unmasking", f"client {culprit} is called a survivor but never shared its keys"
+        )
+
+
+def survivors_include_self(survivors: NDArray[np.bool_], own_slot: int | None) -> None:
+    """The client that is asked for shares is a survivor itself."""
+    if own_slot is not None and not survivors[own_slot]:
+        raise PeerError(_SERVER, "unmasking", "this client is asked to unmask a sum it is not in")

@@ -1,0 +1,158 @@
+"""What a client remembers between rounds, and how that leaves a process.
+
+The bytes that :func:`dump` writes contain every secret of the client. They are versioned and bound
+to the parameters; nothing else (``pickle``, ``repr``, ``copy``) gives them out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg import sharing
+from privagg.errors import PeerError, UsageError
+from privagg.protocols.secagg import messages
+from privagg.protocols.secagg.messages import Message
+from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.states import ClientState
+
+__all__ = ["ClientMemory", "dump", "load"]
+
+_FORMAT = "privagg secagg client state, secret, version 1"
+
+
+class ClientMemory:
+    """A client's state: plain attributes, all secrets of the client among them."""
+
+    def __init__(self) -> None:
+        self.state = ClientState.IDLE
+        self.index: int | None = None
+        self.context = b""
+        self.cipher_seed = b""
+        self.mask_seed = b""
+        self.self_seed = b""
+        self.roster = b""
+        self.received = b""
+        self.clipped = 0
+        self.reply: Message | None = None
+        self.members: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self.mask_keys: NDArray[np.uint8] = np.zeros((0, 32), np.uint8)
+        self.inward: NDArray[np.uint8] = np.zeros((0, 16), np.uint8)
+        self.own_shares: NDArray[np.uint64] = np.zeros((2, sharing.LIMBS), np.uint64)
+        self.held: NDArray[np.uint64] = np.zeros((0, 2, sharing.LIMBS), np.uint64)
+        self.holders: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def forget_mask_secrets(self) -> None:
+        """Drop the seeds and keys that no later round needs, once the masked input is made."""
+        self.cipher_seed = self.mask_seed = self.self_seed = b""
+        self.mask_keys = np.zeros((0, 32), np.uint8)
+        self.inward = np.zeros((0, 16), np.uint8)
+        self.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
+
+    @classmethod
+    def aborted(cls, index: int | None) -> ClientMemory:
+        """Return the memory of a client that gave up: no secret, only the index for messages."""
+        memory = cls()
+        memory.index = index
+        memory.state = ClientState.ABORTED
+        return memory
+
+    def __repr__(self) -> str:
+        return "ClientMemory(secret)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client's memory holds secrets and cannot be pickled: use dump_state()")
+
+
+_ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "members": ("<u4", ()),
+    "mask_keys": ("u1", (32,)),
+    "inward": ("u1", (16,)),
+    "own_shares": ("<u8", (sharing.LIMBS,)),
+    "held": ("<u8", (2, sharing.LIMBS)),
+    "holders": ("?", ()),
+}
+"""Of each array its dtype and the shape of one row."""
+
+_BYTES = ("context", "cipher_seed", "mask_seed", "self_seed", "roster", "received")
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    """The layout of a dumped state (MessagePack)."""
+
+    format: str
+    params: bytes
+    state: str
+    index: int | None
+    clipped: int
+    reply: bytes | None
+    secrets: dict[str, bytes]
+    arrays: dict[str, bytes]
+
+
+def dump(memory: ClientMemory, params: Params) -> bytes:
+    """Return the secret bytes from which :func:`load` makes the same memory."""
+    return msgspec.msgpack.encode(
+        _Record(
+            format=_FORMAT,
+            params=params.digest(),
+            state=memory.state.name,
+            index=memory.index,
+            clipped=memory.clipped,
+            reply=None if memory.reply is None else memory.reply.encode(),
+            secrets={name: getattr(memory, name) for name in _BYTES},
+            arrays={
+                name: getattr(memory, name).astype(dtype).tobytes()
+                for name, (dtype, _) in _ARRAYS.items()
+            },
+        )
+    )
+
+
+def load(state: bytes, params: Params) -> ClientMemory:
+    """Return the memory that `state` holds.
+
+    Raises
+    ------
+    UsageError
+        If `state` is no client state of this version and these parameters. What is wrong is said
+        without quoting the state.
+    """
+    try:
+        record = msgspec.msgpack.decode(state, type=_Record)
+    except (msgspec.DecodeError, TypeError):
+        raise UsageError("state", "other bytes", "what dump_state() returned") from None
+    if record.format != _FORMAT:
+        raise UsageError("state", "another version of the format", _FORMAT)
+    if record.params != params.digest():
+        raise UsageError("state", "a state of other parameters", "a state of these parameters")
+    if record.state not in ClientState.__members__:
+        raise UsageError("state", "an unknown client state", ", ".join(ClientState.__members__))
+    if set(record.secrets) != set(_BYTES) or set(record.arrays) != set(_ARRAYS):
+        raise UsageError("state", "other fields", "what dump_state() returned")
+    memory = ClientMemory()
+    memory.state = ClientState[record.state]
+    memory.index = record.index
+    memory.clipped = record.clipped
+    for name, value in record.secrets.items():
+        setattr(memory, name, value)
+    for name, value in record.arrays.items():
+        setattr(memory, name, _array(name, value))
+    if record.reply is not None:
+        try:
+            memory.reply = messages.decode(record.reply, params, peer="state")
+        except PeerError:
+            raise UsageError("state", "a reply that cannot be read", "an unchanged state") from None
+    return memory
+
+
+def _array(name: str, value: bytes) -> NDArray[Any]:
+    dtype, row = _ARRAYS[name]
+    flat = np.frombuffer(value, dtype)
+    width = int(np.prod(row, dtype=np.int64))
+    if flat.size % width:
+        raise UsageError("state", f"a cut field {name}", "an unchanged state")
+    return flat.reshape(-1, *row).copy()

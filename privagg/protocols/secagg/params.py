@@ -1,0 +1,341 @@
+"""What a round is: one frozen object for the parties, one for what a client insists on.
+
+:class:`Params` is the same for every party; its digest goes into every key and every associated
+data. :class:`Policy` is a client's own and is never sent: whatever the server says, a client leaves a
+round that does not meet it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from privagg import keys
+from privagg.encoding import Encoding
+from privagg.errors import CapacityError, UsageError
+from privagg.prg import Suite
+from privagg.protocols.secagg import thresholds
+from privagg.protocols.secagg.thresholds import Graph, Threat
+
+__all__ = ["MAX_CLIENTS", "PROTOCOL_VERSION", "Params", "Policy"]
+
+PROTOCOL_VERSION = 1
+"""Version of the messages and key derivations; parties of different versions cannot talk."""
+
+MAX_CLIENTS = 2**20
+"""Shares are evaluated at the points 1 ... clients; a million is what the planner is tested for."""
+
+MAX_DIM = 2**40
+"""More coordinates than this cannot be counted in the messages."""
+
+_Choice = TypeVar("_Choice", Threat, Graph, Suite)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Everything that the parties of one round must agree on. Validated when built.
+
+    Build it with :meth:`recommend`, which fills in what the planner computes.
+
+    Parameters
+    ----------
+    clients : int
+        Size of the cohort that is invited, N; clients are numbered from 0.
+    dim : int
+        Coordinates of each client's vector, without the weight.
+    encoding : Encoding
+        How numbers become elements of Z/2**b.
+    threshold : int
+        Shares that rebuild a secret, t. Fewer than t holders together learn nothing of it.
+    corrupt : int
+        Clients that may collude with the server (all of them together) without learning more than
+        the sum: semi-honest parties that pool what they saw.
+    dropout : float
+        Fraction of the clients that may be gone at the end of the round.
+    min_cohort : int
+        The server gives up if fewer inputs than this are in the sum.
+    graph : Graph
+        ``complete`` (Bonawitz et al., CCS 2017) or ``sparse`` (Bell et al., CCS 2020).
+    neighbours : int
+        Degree k of the graph; ``clients - 1`` in the complete one.
+    threat : Threat
+        What the guarantee is against. ``semi-honest``: everyone follows the protocol.
+    prg : Suite
+        The mask stream.
+    sigma, eta : int
+        Statistical security and correctness of the sparse graph, in bits: the guarantee fails with
+        probability below ``2**-sigma`` and the round below ``2**-eta``.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of its range or the combination is insecure or cannot finish.
+    CapacityError
+        If a sum could wrap around the modulus.
+    """
+
+    clients: int
+    dim: int
+    encoding: Encoding
+    threshold: int
+    corrupt: int
+    dropout: float
+    min_cohort: int
+    graph: Graph = Graph.COMPLETE
+    neighbours: int
+    threat: Threat = Threat.SEMI_HONEST
+    prg: Suite = Suite.AES128_CTR
+    sigma: int = 40
+    eta: int = 20
+
+    def __post_init__(self) -> None:
+        _whole("clients", self.clients, 2, MAX_CLIENTS)
+        _whole("dim", self.dim, 1, MAX_DIM)
+        _whole("corrupt", self.corrupt, 0, self.clients - 1)
+        _whole("min_cohort", self.min_cohort, 2, self.clients)
+        _whole("threshold", self.threshold, 1, self.clients)
+        _whole("neighbours", self.neighbours, 1, self.clients - 1)
+        _whole("sigma", self.sigma, 1, 128)
+        _whole("eta", self.eta, 1, 128)
+        if not isinstance(self.encoding, Encoding):
+            raise UsageError("encoding", self.encoding, "an Encoding")
+        if self.threat is not Threat.SEMI_HONEST:
+            raise UsageError(
+                "threat",
+                str(self.threat),
+                "semi-honest",
+                "The planner answers for the other threat models; rounds against them are not "
+                "part of this version.",
+            )
+        _ = self.modulus_bits  # raises CapacityError where nothing fits
+        if self.graph is Graph.COMPLETE:
+            if self.neighbours != self.clients - 1:
+                raise UsageError(
+                    "neighbours",
+                    self.neighbours,
+                    f"{self.clients - 1} in the complete graph of {self.clients} clients",
+                    "Leave it out, or choose graph='sparse'.",
+                )
+            thresholds.check_complete(
+                self.clients,
+                corrupt=self.corrupt,
+                dropout=self.dropout,
+                threshold=self.threshold,
+                threat=self.threat,
+            )
+        else:
+            thresholds.check_sparse(
+                self.clients,
+                corrupt=self.corrupt,
+                dropout=self.dropout,
+                neighbours=self.neighbours,
+                threshold=self.threshold,
+                threat=self.threat,
+                sigma=self.sigma,
+                eta=self.eta,
+            )
+        expected = self.clients - thresholds.dropouts(self.clients, self.dropout)
+        if self.min_cohort > expected:
+            raise UsageError(
+                "min_cohort",
+                self.min_cohort,
+                f"at most the {expected} survivors expected at dropout {self.dropout}",
+                "Lower min_cohort or the dropout.",
+            )
+
+    @classmethod
+    def recommend(
+        cls,
+        *,
+        clients: int,
+        dim: int,
+        value_bits: int = 16,
+        signed: bool = False,
+        clip: float | None = None,
+        weighted: bool = False,
+        max_weight: int | None = None,
+        corrupt: float = 0.05,
+        dropout: float = 0.05,
+        threat: Threat | str = Threat.SEMI_HONEST,
+        graph: Graph | str = Graph.COMPLETE,
+        threshold: int | None = None,
+        neighbours: int | None = None,
+        min_cohort: int | None = None,
+        prg: Suite | str = Suite.AES128_CTR,
+        sigma: int = 40,
+        eta: int = 20,
+    ) -> Params:
+        """Return parameters that cannot overflow, keep the guarantee and can finish.
+
+        Parameters
+        ----------
+        clients, dim : int
+            Cohort and coordinates.
+        value_bits : int
+            Bits of one value: integers in ``[0, 2**value_bits)``, or levels of a float.
+        signed : bool
+            Integers in ``[-2**(value_bits-1), 2**(value_bits-1))`` instead.
+        clip : float, optional
+            Values are floats in ``[-clip, clip]``; left out, they are integers.
+        weighted : bool
+            Each client has a weight; the sum of the weights is all that is learned of them.
+        max_weight : int, optional
+            Largest weight; required when `weighted`.
+        corrupt, dropout : float
+            Fractions of the clients: colluding with the server, and gone by the end.
+        threat, graph, prg : str
+            See the class.
+        threshold, neighbours, min_cohort : int, optional
+            Your own choice instead of the planner's; checked alike.
+        sigma, eta : int
+            See the class.
+
+        Returns
+        -------
+        Params
+
+        Raises
+        ------
+        UsageError, CapacityError
+            As the class; the message says the nearest value that works.
+        """
+        _whole("clients", clients, 2, MAX_CLIENTS)
+        threat = _choice("threat", threat, Threat)
+        graph = _choice("graph", graph, Graph)
+        suite = _choice("prg", prg, Suite)
+        if weighted != (max_weight is not None):
+            raise UsageError(
+                "max_weight",
+                max_weight,
+                "a whole number with weighted=True, nothing without",
+                "Say the largest weight that a client may have, for example its example count.",
+            )
+        encoding = Encoding(
+            kind="integer" if clip is None else "float",
+            value_bits=value_bits,
+            signed=signed,
+            clip=clip,
+            weighted=weighted,
+            max_weight=1 if max_weight is None else max_weight,
+        )
+        corrupt_clients = thresholds.corrupted(clients, corrupt)
+        if graph is Graph.COMPLETE:
+            if neighbours is None:
+                neighbours = clients - 1
+            if threshold is None:
+                threshold = thresholds.choose_complete(
+                    clients, corrupt=corrupt_clients, dropout=dropout, threat=threat
+                )
+        elif neighbours is None or threshold is None:
+            choice = thresholds.choose_sparse(
+                clients, corrupt=corrupt, dropout=dropout, threat=threat, sigma=sigma, eta=eta
+            )
+            neighbours = choice.neighbours if neighbours is None else neighbours
+            threshold = choice.threshold if threshold is None else threshold
+        if min_cohort is None:
+            expected = clients - thresholds.dropouts(clients, dropout)
+            min_cohort = max(2, min((clients + corrupt_clients) // 2 + 1, expected))
+        return cls(
+            clients=clients,
+            dim=dim,
+            encoding=encoding,
+            threshold=threshold,
+            corrupt=corrupt_clients,
+            dropout=dropout,
+            min_cohort=min_cohort,
+            graph=graph,
+            neighbours=neighbours,
+            threat=threat,
+            prg=suite,
+            sigma=sigma,
+            eta=eta,
+        )
+
+    @property
+    def modulus_bits(self) -> int:
+        """Bits b of the modulus 2**b: the sum of all clients' largest inputs stays below it."""
+        return self.encoding.modulus_bits(self.clients)
+
+    @property
+    def word(self) -> np.dtype[np.uint32] | np.dtype[np.uint64]:
+        """The dtype that holds one ring element: uint32 up to 32 bits, else uint64."""
+        return self.encoding.word(self.clients)
+
+    @property
+    def length(self) -> int:
+        """Coordinates of the masked vector: `dim`, and one for the weight."""
+        return self.encoding.length(self.dim)
+
+    @property
+    def raw_bytes(self) -> float:
+        """Bytes of one client's vector as it is: dim * value_bits / 8."""
+        return self.dim * self.encoding.value_bits / 8
+
+    def digest(self) -> bytes:
+        """Return SHA-256 over the canonical form of every field; it binds all keys and messages."""
+        fields = dataclasses.asdict(self)
+        return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
+
+    def capacity(self) -> int:
+        """Return how many clients could add their largest input before the sum wraps."""
+        per_client = self.encoding.max_weight * (2**self.encoding.value_bits - 1)
+        clients = (2**self.modulus_bits - 1) // per_client
+        if clients < self.clients:
+            raise CapacityError("clients", self.clients, f"at most {clients} for this modulus")
+        return clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What one client insists on, whatever the server says. It stays with the client.
+
+    Parameters
+    ----------
+    min_cohort : int
+        Fewest inputs that may be in a sum that this client's input is in.
+    max_corrupt : int
+        Clients that may collude with the server: the threshold must exceed the shares of one
+        secret that so many can hold.
+    roster : tuple of bytes, optional
+        Ed25519 identities (32 bytes each) of the clients allowed, by index. Signatures against them
+        are part of the active and semi-malicious threat models; in a semi-honest round only their
+        number is checked.
+    """
+
+    min_cohort: int
+    max_corrupt: int
+    roster: tuple[bytes, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _whole("min_cohort", self.min_cohort, 2, MAX_CLIENTS)
+        _whole("max_corrupt", self.max_corrupt, 0, MAX_CLIENTS)
+        if self.roster is not None:
+            if not isinstance(self.roster, tuple) or not all(
+                isinstance(identity, bytes) and len(identity) == 32 for identity in self.roster
+            ):
+                raise UsageError("roster", type(self.roster), "a tuple of 32-byte identities")
+            if len(set(self.roster)) != len(self.roster):
+                raise UsageError("roster", "a repeated identity", "distinct identities")
+
+    @classmethod
+    def of(cls, params: Params) -> Policy:
+        """Return the policy that asks for exactly what `params` promises."""
+        return cls(min_cohort=params.min_cohort, max_corrupt=params.corrupt)
+
+
+def _whole(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(name, value, f"a whole number from {low} to {high}")
+    if not low <= value <= high:
+        raise UsageError(name, value, f"{low} to {high}")
+
+
+def _choice(name: str, value: _Choice | str, kind: type[_Choice]) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(name, value, " or ".join(member.value for member in kind)) from None

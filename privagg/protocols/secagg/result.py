@@ -1,0 +1,151 @@
+"""What a round gives back: the aggregate, who was in it, what it cost, and whether it is right."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.encoding import Aggregate
+from privagg.protocols.secagg.params import Params
+from privagg.trees import Structure
+
+__all__ = ["Result", "Truth"]
+
+
+class Truth:
+    """The plain sum of what the survivors put in: only a simulation can know it.
+
+    Floats are summed after the clip, in float64, so that what is left to compare is the rounding.
+    """
+
+    def __init__(self, params: Params) -> None:
+        self._clip = params.encoding.clip
+        dtype = np.int64 if self._clip is None else np.float64
+        self.total: NDArray[Any] = np.zeros(params.dim, dtype)
+        self.weight = 0
+        self.clipped = 0
+        self._lock = threading.Lock()
+
+    def add(self, vector: NDArray[Any], weight: int, clipped: int) -> None:
+        """Add one client's input, as it was sent."""
+        values = vector.astype(self.total.dtype)
+        if self._clip is not None:
+            np.clip(values, -self._clip, self._clip, out=values)
+        with self._lock:  # clients may run in several threads
+            self.total += values * weight
+            self.weight += weight
+            self.clipped += clipped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of one round.
+
+    Attributes
+    ----------
+    params : Params
+        The round.
+    sum, mean : array or tree
+        Sum over the survivors, weighted if the round is, and their (weighted) mean; of the shape of
+        one client's input. Sums of integers are int64, means of integers float64; floats keep their
+        dtype.
+    count : int
+        Survivors in the sum.
+    weight_total : int
+        Sum of the weights; equals `count` in an unweighted round.
+    survivors : dict of round name to tuple of int
+        Who answered each round.
+    bytes_up, bytes_down : dict of round name to (clients,) int64 array
+        Encoded bytes per client.
+    seconds : dict of ``"client"`` or ``"server"`` to dict of round name to float
+        CPU seconds; the clients' are added up.
+    exact : bool
+        Whether the sum equals the plain sum: exactly for integers, within `error_bound` for floats.
+    max_error : float
+        Largest absolute difference of one coordinate of the sum to the plain sum.
+    error_bound : float
+        What stochastic rounding can add to one coordinate of the sum; 0 for integers.
+    clipped : int
+        Coordinates outside the clip, over all survivors: known only because this is a simulation.
+    insecure_seed : bool
+        The run was seeded: whoever knows the seed knows every secret.
+    """
+
+    params: Params
+    sum: Any = field(repr=False)
+    mean: Any = field(repr=False)
+    count: int
+    weight_total: int
+    survivors: dict[str, tuple[int, ...]] = field(repr=False)
+    bytes_up: dict[str, NDArray[np.int64]] = field(repr=False)
+    bytes_down: dict[str, NDArray[np.int64]] = field(repr=False)
+    seconds: dict[str, dict[str, float]] = field(repr=False)
+    exact: bool
+    max_error: float
+    error_bound: float
+    clipped: int
+    insecure_seed: bool
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        params: Params,
+        aggregate: Aggregate,
+        structure: Structure,
+        survivors: dict[str, tuple[int, ...]],
+        truth: Truth,
+        up: dict[str, NDArray[np.int64]],
+        down: dict[str, NDArray[np.int64]],
+        seconds: dict[str, dict[str, float]],
+        insecure_seed: bool,
+    ) -> Result:
+        """Compare the aggregate with the plain sum and put the pieces together."""
+        difference = np.abs(aggregate.total - truth.total)
+        error = float(difference.max())
+        bound = params.encoding.rounding_bound(aggregate.count)
+        # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
+        slack = 0.0
+        if params.encoding.clip is not None:
+            scale = params.encoding.clip * params.encoding.max_weight * aggregate.count
+            slack = 4.0 * aggregate.count * float(np.finfo(np.float64).eps) * scale
+        right = error <= bound + slack and aggregate.weight_total == truth.weight
+        return cls(
+            params=params,
+            sum=structure.unflatten(aggregate.total),
+            mean=structure.unflatten(aggregate.mean),
+            count=aggregate.count,
+            weight_total=int(aggregate.weight_total),
+            survivors=survivors,
+            bytes_up=up,
+            bytes_down=down,
+            seconds=seconds,
+            exact=bool(right),
+            max_error=error,
+            error_bound=bound,
+            clipped=truth.clipped,
+            insecure_seed=insecure_seed,
+        )
+
+    @property
+    def bytes_up_per_client(self) -> float:
+        """Mean encoded bytes that a client which stayed to the end sent."""
+        return self._mean(self.bytes_up)
+
+    @property
+    def bytes_down_per_client(self) -> float:
+        """Mean encoded bytes that a client which stayed to the end received."""
+        return self._mean(self.bytes_down)
+
+    @property
+    def expansion(self) -> float:
+        """Bytes up and down per client over the bytes of its vector as it is."""
+        return (self.bytes_up_per_client + self.bytes_down_per_client) / self.params.raw_bytes
+
+    def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
+        stayed = list(self.survivors["unmasking"])
+        return float(sum(per_client[stayed].sum() for per_client in rounds.values()) / len(stayed))

@@ -1,0 +1,58 @@
+"""The graph as the server uses it: rows of neighbours, and where each edge lies at its other end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.entropy import Entropy
+from privagg.protocols.secagg import graph
+from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.thresholds import Graph
+
+__all__ = ["Topology"]
+
+
+class Topology:
+    """Neighbours and slots of every client; the complete graph is never written out.
+
+    A *slot* is the position of a client in a neighbour's row. What client u holds for its neighbour
+    v is stored at ``[u, slot of v in u's row]``, so that one array serves both graphs.
+
+    Parameters
+    ----------
+    params : Params
+        Clients, graph and degree.
+    entropy : Entropy
+        Draws the seed of the sparse graph (semi-honest: the server's choice).
+    """
+
+    def __init__(self, params: Params, entropy: Entropy) -> None:
+        self._clients = params.clients
+        self._rows: NDArray[np.int32] | None = None
+        self._slots: NDArray[np.int32] | None = None
+        if params.graph is Graph.SPARSE:
+            self._rows = graph.build(params.clients, params.neighbours, entropy.take(32))
+            self._slots = graph.reverse_positions(self._rows)
+
+    def row(self, client: int) -> NDArray[np.uint32]:
+        """Return the neighbours of `client`, (k,) ascending."""
+        if self._rows is not None:
+            return self._rows[client].astype(np.uint32)
+        everyone = np.arange(self._clients - 1, dtype=np.uint32)
+        everyone[client:] += np.uint32(1)
+        return everyone
+
+    def slots(self, client: int) -> NDArray[np.intp]:
+        """Return, for each neighbour of `client`, the slot of `client` in that neighbour's row."""
+        if self._slots is not None:
+            return self._slots[client].astype(np.intp)
+        row = self.row(client)
+        return np.where(row < client, client - 1, client).astype(np.intp)
+
+    def count(self, flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return for each client how many of its neighbours are flagged, (n,)."""
+        if self._rows is not None:
+            counts: NDArray[np.intp] = flags[self._rows].sum(axis=1)
+            return counts
+        return np.asarray(int(flags.sum()) - flags, dtype=np.intp)
