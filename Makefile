@@ -1,0 +1,93 @@
+# Needs only make and a Python >= 3.11 with venv; everything else is installed into .venv.
+#   make demo     one secure aggregation over a bundled table
+#   make test     the test suite, notebooks included
+#   make check    lint, format, types, import floors
+# Another interpreter: make demo PYTHON=python3.13. Without the pins: make demo CONSTRAINTS=
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+PYTEST_WORKERS ?= 2
+PYTEST_ARGS ?=
+
+# The main job: 100 clients, each with the histogram of its part of the rows; a tenth drops out.
+DEMO ?= privagg simulate secagg --data adult --column education \
+	--clients 100 --dropout 0.1 --seed 1
+
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIN := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+# Code is installed in place, so that only a change of the requirements asks for a new install.
+REQUIREMENTS := pyproject.toml $(CONSTRAINTS)
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS)
+MARKED := -n 0 --timeout 0 -v
+
+.PHONY: help demo dev test check format sweep golden wheel-check clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo         run the main job on a bundled table'
+	@echo 'make test         run the tests and the notebooks (PYTEST_ARGS="-k name" selects)'
+	@echo 'make check        ruff, mypy --strict, import-linter'
+	@echo 'make format       let ruff rewrite'
+	@echo 'make sweep        long sweeps'
+	@echo 'make golden       long golden runs'
+	@echo 'make wheel-check  build, install elsewhere, import every module from there'
+	@echo 'make dev          only install .venv with the development tools'
+	@echo 'make clean        remove all that these commands made'
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "privagg needs Python >= 3.11, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made $(REQUIREMENTS)
+	$(PIP) $(PIN) -e '.[plots]'
+	@touch $@
+
+# The extra `dev` holds `plots` too: after this, `make demo` has nothing left to install.
+$(VENV)/.installed-dev: $(VENV)/.made $(REQUIREMENTS)
+	$(PIP) $(PIN) -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+demo: $(VENV)/.installed
+	$(BIN)/$(DEMO)
+
+dev: $(VENV)/.installed-dev
+
+test: dev
+	$(PYTEST) $(if $(NOTEBOOKS),--nbmake) tests $(NOTEBOOKS) $(PYTEST_ARGS)
+
+check: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy scripts
+	$(BIN)/lint-imports --no-logo
+
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+sweep: dev
+	$(PYTEST) $(MARKED) -m sweep tests $(PYTEST_ARGS)
+
+golden: dev
+	$(PYTEST) $(MARKED) -m golden tests $(PYTEST_ARGS)
+
+# The wheel is built from the source archive, so a file that either lacks is noticed. The second
+# environment has no extras and lies outside the checkout; -I keeps the checkout off the path.
+wheel-check: dev
+	rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist . > /dev/null
+	@set -eu; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
+	  $(PYTHON) -m venv "$$away/venv"; \
+	  "$$away/venv/bin/python" -m pip install --quiet --disable-pip-version-check $(PIN) dist/*.whl; \
+	  cd "$$away"; \
+	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find privagg tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,308 @@
+"""Plots drawn by matplotlib's Figure objects: no pyplot, no global state, no display."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from privagg._report_parts import Plot, cell_text, printable
+from privagg.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["SUFFIXES", "figure", "require", "save", "svg"]
+
+SUFFIXES = (".png", ".svg", ".pdf")
+"""File names that :func:`save` knows."""
+
+# Okabe and Ito's palette without its yellow, which is too pale on white: all pairs are told apart
+# with the common kinds of colour blindness. Markers and hatches repeat the distinction.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", "-.", ":")
+_HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
+_INK, _GRID = "#1d2733", "#d5dae0"
+_SIZE = (7.2, 4.2)
+_MARKED_POINTS = 40
+_NUMBERED_CELLS = 150
+_LETTERS_ALONG_X = 60
+
+
+def require(*modules: str) -> None:
+    """Raise :class:`UsageError` unless the `modules` of the extra ``plots`` are installed."""
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(
+                name,
+                "not installed",
+                "the optional packages for plots and pages",
+                "Install them: pip install 'privagg[plots]'",
+            )
+
+
+def figure(plots: Sequence[Plot]) -> Figure:
+    """Return one figure with all `plots`, in up to two columns.
+
+    Raises
+    ------
+    UsageError
+        If there is no plot, or matplotlib is not installed.
+    """
+    if not plots:
+        raise UsageError("plots", "none", "a result that has plots")
+    require("matplotlib")
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    columns = 1 if len(plots) == 1 else 2
+    rows = -(-len(plots) // columns)
+    whole = Figure(
+        figsize=(_SIZE[0] * columns, _SIZE[1] * rows),
+        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
+    )
+    for index, plot in enumerate(plots):
+        _draw(plot, whole.add_subplot(rows, columns, index + 1))
+    return whole
+
+
+def save(plots: Sequence[Plot], path: str | Path, target: BinaryIO | None = None) -> None:
+    """Write all `plots` as one picture to `path`; its suffix says the format.
+
+    Parameters
+    ----------
+    plots : sequence of Plot
+        At least one.
+    path : str or Path
+        Ends with one of :data:`SUFFIXES`.
+    target : binary file, optional
+        Written to instead of `path`, whose suffix still says the format.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is another, there is no plot, or matplotlib is not installed.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UsageError("plot", str(path), f"a file name ending in {', '.join(SUFFIXES)}")
+    whole = figure(plots)
+    # No date in the file: the same result gives the same picture.
+    undated: dict[str, None] = {} if suffix == ".png" else dict.fromkeys(("Date", "CreationDate"))
+    undated.pop("CreationDate" if suffix == ".svg" else "Date", None)
+    whole.savefig(target or path, format=suffix[1:], dpi=150, metadata=undated)
+
+
+def svg(plot: Plot, prefix: str) -> str:
+    """Return `plot` as an SVG element to stand in a page, in the page's own colours.
+
+    Ink and grid become the CSS variables ``--ink`` and ``--grid``; the ground is transparent.
+    There is no address in it, not even a namespace's.
+
+    Parameters
+    ----------
+    plot : Plot
+        What to draw.
+    prefix : str
+        Put before every id, so that several pictures can share a page.
+    """
+    import matplotlib
+
+    whole = figure([plot])
+    whole.patch.set_visible(False)
+    for axes in whole.axes:
+        axes.patch.set_visible(False)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
+        whole.savefig(buffer, format="svg")
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    # Only tags are touched: the text between them is the report's own.
+    return re.sub(r"<[^>]*>", lambda tag: _for_page(tag[0], prefix), text).strip()
+
+
+def _for_page(tag: str, prefix: str) -> str:
+    tag = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", tag).replace(" xlink:href=", " href=")
+    tag = tag.replace(' id="', f' id="{prefix}')
+    tag = re.sub(r'( href="#|url\(#)', rf"\g<1>{prefix}", tag)
+    return tag.replace(_INK, "var(--ink)").replace(_GRID, "var(--grid)")
+
+
+def _literal(text: str) -> str:
+    """Keep matplotlib from reading dollar signs as mathematics."""
+    return printable(text).replace("$", r"\$")
+
+
+def _draw(plot: Plot, axes: Axes) -> None:
+    axes.set_title(_literal(plot.title), loc="left", fontsize=12, color=_INK, pad=10)
+    axes.set_xlabel(_literal(plot.x_label), fontsize=10, color=_INK)
+    axes.set_ylabel(_literal(plot.y_label), fontsize=10, color=_INK)
+    axes.tick_params(colors=_INK, labelsize=9)
+    axes.tick_params(which="both", color=_GRID)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(_GRID)
+    if plot.kind == "heatmap":
+        _heatmap(plot, axes)
+        return
+    entries = _lines(plot, axes) if plot.kind == "line" else _bars(plot, axes)
+    entries += _references(plot, axes)
+    axes.grid(visible=True, axis="both" if plot.kind == "line" else "y", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if plot.log_x:
+        axes.set_xscale("log")
+    if plot.log_y:
+        axes.set_yscale("log")
+    else:
+        _start_at_zero(plot, axes)
+    if not plot.log_y:
+        _readable_numbers(axes.yaxis)
+    if plot.kind == "line" and not plot.log_x:
+        _readable_numbers(axes.xaxis)
+    if len(entries) > 1:
+        _legend(entries, axes)
+
+
+def _start_at_zero(plot: Plot, axes: Axes) -> None:
+    """Show the zero of bars always, of lines where it would not squeeze them."""
+    values = [v for one in plot.series for v in one.y]
+    values += [one.value for one in plot.references if one.axis == "y"]
+    low, high = min(values), max(values)
+    if low >= 0 and high > 0 and (plot.kind != "line" or low < high / 2):
+        axes.set_ylim(bottom=0)
+
+
+def _lines(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
+    entries = []
+    for index, one in enumerate(plot.series):
+        (line,) = axes.plot(
+            [float(v) for v in one.x],
+            one.y,
+            color=_COLOURS[index % len(_COLOURS)],
+            linestyle=_DASHES[index // len(_COLOURS) % len(_DASHES)],
+            marker=_MARKERS[index % len(_MARKERS)] if len(one.x) <= _MARKED_POINTS else "",
+            markersize=5,
+            linewidth=1.8,
+        )
+        entries.append((line, one.name))
+    return entries
+
+
+def _bars(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
+    labels = [v if isinstance(v, str) else cell_text(v) for v in plot.series[0].x]
+    stacked = plot.kind == "stacked-bar"
+    width = 0.7 if stacked else 0.8 / len(plot.series)
+    entries = []
+    above, below = [0.0] * len(labels), [0.0] * len(labels)
+    for index, one in enumerate(plot.series):
+        shift = 0.0 if stacked else (index - (len(plot.series) - 1) / 2) * width
+        # Negative parts are stacked downwards, so that no part hides another.
+        bottoms = [above[i] if v >= 0 else below[i] for i, v in enumerate(one.y)] if stacked else 0
+        bars = axes.bar(
+            [i + shift for i in range(len(labels))],
+            one.y,
+            width=width,
+            bottom=bottoms,
+            color=_COLOURS[index % len(_COLOURS)],
+            hatch=_HATCHES[index % len(_HATCHES)],
+            edgecolor="#ffffff",
+            linewidth=0.5,
+        )
+        for i, value in enumerate(one.y):
+            (above if value >= 0 else below)[i] += value
+        entries.append((bars, one.name))
+    _name_ticks(axes, labels, "x")
+    axes.tick_params(axis="x", length=0)
+    return entries[::-1] if stacked else entries
+
+
+def _heatmap(plot: Plot, axes: Axes) -> None:
+    columns = [v if isinstance(v, str) else cell_text(v) for v in plot.series[0].x]
+    image = axes.imshow([one.y for one in plot.series], aspect="auto", cmap="cividis")
+    _name_ticks(axes, columns, "x")
+    _name_ticks(axes, [one.name for one in plot.series], "y")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    bar = axes.figure.colorbar(image, ax=axes, pad=0.02)
+    bar.set_label(_literal(plot.value_label), fontsize=10, color=_INK)
+    bar.ax.tick_params(colors=_INK, labelsize=9)
+    bar.outline.set_visible(False)
+    if len(columns) * len(plot.series) > _NUMBERED_CELLS:
+        return
+    values = [v for one in plot.series for v in one.y]
+    middle = min(values) + 0.55 * (max(values) - min(values))
+    for row, one in enumerate(plot.series):
+        for column, value in enumerate(one.y):
+            axes.text(
+                column,
+                row,
+                cell_text(round(value, 3)),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="#000000" if value > middle else "#ffffff",
+            )
+
+
+def _references(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
+    entries = []
+    for index, one in enumerate(plot.references):
+        draw = axes.axhline if one.axis == "y" else axes.axvline
+        dash = (0, (6, 2)) if index % 2 == 0 else (0, (2, 2))
+        entries.append((draw(one.value, color=_INK, linestyle=dash, linewidth=1.2), one.label))
+    return entries
+
+
+def _name_ticks(axes: Axes, labels: Sequence[str], axis: str) -> None:
+    """Name every position, or every n-th where there are too many to read."""
+    step = max(1, -(-len(labels) // 40))
+    shown = range(0, len(labels), step)
+    texts = [_shorten(labels[i]) for i in shown]
+    if axis == "y":
+        axes.set_yticks(list(shown), [_literal(t) for t in texts])
+        return
+    room = _LETTERS_ALONG_X // len(texts)
+    longest_word = max(len(word) for text in texts for word in (text.split() or [""]))
+    turned: dict[str, Any] = {}
+    if longest_word <= room:
+        texts = [textwrap.fill(text, max(room, 1)) for text in texts]
+    else:
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(list(shown), [_literal(t) for t in texts], **turned)
+
+
+def _shorten(label: str) -> str:
+    return label if len(label) <= 32 else label[:31] + "…"
+
+
+def _readable_numbers(axis: Any) -> None:
+    """Write 200k and 3M where numbers are large, and never an offset in the corner."""
+    from matplotlib.ticker import EngFormatter, ScalarFormatter
+
+    largest = max(abs(v) for v in axis.get_view_interval())
+    large = 1e5 <= largest < 1e15
+    axis.set_major_formatter(EngFormatter(sep="") if large else ScalarFormatter(useOffset=False))
+
+
+def _legend(entries: Sequence[tuple[Any, str]], axes: Axes) -> None:
+    # A label that starts with an underscore would be left out: matplotlib keeps such names to
+    # itself. A word joiner before it changes nothing that is seen.
+    labels = ["\u2060" + t if t.startswith("_") else t for t in (_literal(e[1]) for e in entries)]
+    axes.legend(
+        [e[0] for e in entries],
+        labels,
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+        borderaxespad=0.0,
+        frameon=False,
+        fontsize=9,
+        labelcolor=_INK,
+    )

@@ -1,0 +1,78 @@
+"""A report as one page of HTML that loads nothing: tables, pictures and data are inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from privagg import __version__, _report_draw
+from privagg._report_parts import Plot, Table, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["page"]
+
+_LONGEST_JSON = 200_000
+
+
+def page(
+    *,
+    title: str,
+    verdict: str,
+    tables: Sequence[Table],
+    plots: Sequence[Plot],
+    notes: Sequence[str],
+    json: str,
+) -> str:
+    """Return the page.
+
+    Every string is escaped: titles, cells and labels may come from a file or a peer. The page
+    forbids itself scripts and requests by a content security policy.
+
+    Parameters
+    ----------
+    title, verdict : str
+        Its head and the sentence under it.
+    tables, plots, notes : sequence
+        Its body, in this order.
+    json : str
+        The data, shown folded; too long a text is replaced by its length.
+
+    Raises
+    ------
+    UsageError
+        If jinja2, or matplotlib where there are plots, is not installed.
+    """
+    _report_draw.require("jinja2", *(["matplotlib"] if plots else []))
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    source = resources.files("privagg").joinpath("_report_page.html").read_text("utf-8")
+    fields: Mapping[str, object] = {
+        "version": __version__,
+        "title": printable(title),
+        "verdict": printable(verdict),
+        "tables": [
+            {
+                "title": printable(table.title),
+                "heads": table.heads,
+                "rows": table.texts(),
+                "numeric": [table.is_numeric(i) for i in range(len(table.heads))],
+            }
+            for table in tables
+        ],
+        # The pictures are the one thing that the page takes as markup ("safe" in the template):
+        # they are of our own making, and matplotlib escapes the labels inside them.
+        "plots": [
+            {"title": printable(p.title), "svg": _report_draw.svg(p, f"plot{i}-")}
+            for i, p in enumerate(plots)
+        ],
+        "notes": [printable(note) for note in notes],
+        "json": json if len(json) <= _LONGEST_JSON else None,
+        "json_size": f"{len(json):,}",
+    }
+    return environment.from_string(source).render(fields)

@@ -1,0 +1,195 @@
+"""One result type for every run, plan and audit: table, JSON, picture and page.
+
+A command computes nothing and draws nothing: it returns a :class:`Report`, whose `data` is the
+stable object for programs and whose tables, plots, notes and verdict are for people.
+
+    >>> from privagg.report import Report, Table
+    >>> report = Report(
+    ...     title="A round",
+    ...     data={"clients": 3},
+    ...     tables=[Table("Survivors", ["round", "clients"], [["share keys", 3]])],
+    ...     verdict="The server learned the sum of 3 vectors.",
+    ... )
+    >>> report.to_json()
+    '{"schema_version":1,"clients":3}'
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from privagg import _report_draw
+from privagg._report_json import SCHEMA_VERSION, encode, plain
+from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
+from privagg.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+
+__all__ = [
+    "Report",
+    "Table",
+    "Column",
+    "Cell",
+    "Plot",
+    "PlotKind",
+    "Series",
+    "Reference",
+    "SCHEMA_VERSION",
+    "plain",
+    "write_file",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run, a plan or an audit has to say.
+
+    Parameters
+    ----------
+    title : str
+        What was done.
+    data : mapping of str to object
+        The stable JSON object; see :meth:`to_json` for what it may hold.
+    tables : sequence of Table
+        For people; `data` holds the same numbers unrounded.
+    plots : sequence of Plot
+        Pictures as data.
+    notes : sequence of str
+        What a reader must know: warnings, assumptions, what was not measured.
+    verdict : str
+        The last line: what was learned and what was not.
+    """
+
+    title: str
+    data: Mapping[str, object]
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+    notes: Sequence[str] = ()
+    verdict: str = ""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return `data` as one JSON object, ``schema_version`` first.
+
+        `data` may hold null, booleans, integers of any size, finite floats, strings, lists, maps
+        and NumPy scalars and arrays. Its own ``schema_version`` is kept; otherwise
+        :data:`SCHEMA_VERSION` is added.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces per level; without it the object is one line.
+
+        Raises
+        ------
+        UsageError
+            If there is a NaN or an infinity, or a type that JSON does not have; it names the
+            path of the value.
+        """
+        return encode(self.data, indent=indent)
+
+    def print(self, console: Console) -> None:
+        """Print title, tables, notes and verdict on a `console` of rich.
+
+        Strings are printed as they are: nothing in them is read as markup or as a terminal's
+        control sequence.
+        """
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        console.print(Text(printable(self.title), style="bold"))
+        for table in self.tables:
+            grid = Grid(
+                title=Text(printable(table.title), style="bold"),
+                title_justify="left",
+                box=SIMPLE_HEAD,
+                pad_edge=False,
+                show_edge=False,
+            )
+            for index, head in enumerate(table.heads):
+                justify: JustifyMethod = "right" if table.is_numeric(index) else "left"
+                grid.add_column(Text(head), justify=justify)
+            for row in table.texts():
+                grid.add_row(*(Text(cell) for cell in row))
+            console.print()
+            console.print(grid)
+        if self.notes:
+            console.print()
+        for note in self.notes:
+            console.print(Text("• " + printable(note)))
+        if self.verdict:
+            console.print(Text("\n" + printable(self.verdict), style="bold"))
+
+    def to_html(self) -> str:
+        """Return a page that needs nothing else: no script, no request, light and dark.
+
+        Raises
+        ------
+        UsageError
+            If the extra ``plots`` is not installed, or as :meth:`to_json`.
+        """
+        from privagg import _report_page
+
+        return _report_page.page(
+            title=self.title,
+            verdict=self.verdict,
+            tables=self.tables,
+            plots=self.plots,
+            notes=self.notes,
+            json=self.to_json(indent=2),
+        )
+
+    def save_html(self, path: str | Path) -> None:
+        """Write the page of :meth:`to_html` to `path`.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`to_html`, or if the folder does not exist.
+        """
+        write_file(path, self.to_html().encode())
+
+    def save_plot(self, path: str | Path) -> None:
+        """Write all plots as one picture to `path`: ``.png``, ``.svg`` or ``.pdf``.
+
+        Raises
+        ------
+        UsageError
+            If the suffix is another, the report has no plots, the extra ``plots`` is not
+            installed, or the folder does not exist.
+        """
+        buffer = io.BytesIO()
+        _report_draw.save(self.plots, path, buffer)
+        write_file(path, buffer.getvalue())
+
+
+def write_file(path: str | Path, content: bytes) -> None:
+    """Write `content` to `path` whole or not at all: a failure leaves no half of a file.
+
+    Raises
+    ------
+    UsageError
+        If the folder does not exist or `path` is a folder.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise UsageError("path", str(path), "a file in a folder that exists")
+    if target.is_dir():
+        raise UsageError("path", str(path), "a file, not a folder")
+    if target.exists() and not target.is_file():
+        # A device or a pipe (/dev/stdout, a shell's process substitution) cannot be replaced.
+        target.write_bytes(content)
+        return
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
