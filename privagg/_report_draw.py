@@ -288,7 +288,7 @@ def _readable_numbers(axis: Any) -> None:
     from matplotlib.ticker import EngFormatter, ScalarFormatter
 
     largest = max(abs(v) for v in axis.get_view_interval())
-    large = 1e5 <= largest < 1e15
+    large = 1e4 <= largest < 1e15
     axis.set_major_formatter(EngFormatter(sep="") if large else ScalarFormatter(useOffset=False))
 
 

@@ -115,7 +115,7 @@ class Report:
             )
             for index, head in enumerate(table.heads):
                 justify: JustifyMethod = "right" if table.is_numeric(index) else "left"
-                grid.add_column(Text(head), justify=justify)
+                grid.add_column(Text(head), justify=justify, overflow="fold")
             for row in table.texts():
                 grid.add_row(*(Text(cell) for cell in row))
             console.print()

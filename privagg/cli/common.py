@@ -1,0 +1,315 @@
+"""What every command shares: its options, where its result goes, its progress bar.
+
+A command is a function under :func:`command` that ends with :func:`emit`::
+
+    @command("secagg", examples=["privagg simulate secagg --clients 200"], plots=True)
+    @click.option("--clients", type=click.IntRange(min=1), required=True, help="How many.")
+    @seed_option
+    def secagg(clients: int, seed: int | None, options: Options) -> None:
+        '''Run a round.'''
+        with progress(options) as step:
+            report = ...  # a library function that is given `step`
+        emit(report, options)
+
+The result alone goes to stdout, all else to stderr.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import rich_click as click
+from click.exceptions import Exit
+
+from privagg.cli import config as config_file
+from privagg.cli.failures import ExitCode, State
+from privagg.errors import UsageError
+
+if TYPE_CHECKING:
+    from privagg.report import Report
+
+__all__ = [
+    "Command",
+    "Options",
+    "Step",
+    "command",
+    "emit",
+    "note",
+    "progress",
+    "seed_option",
+    "warn",
+]
+
+Step: TypeAlias = Callable[[str, int, int], None]
+"""Progress: the phase, how much of it is done, and of how much."""
+
+_PIPED_WIDTH = 10_000
+"""Into a file or a pipe, lines are as long as they are: nothing is wrapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where the result goes and how much is said meanwhile."""
+
+    json: bool = False
+    out: Path | None = None
+    quiet: bool = False
+    report: Path | None = None
+    plot: Path | None = None
+
+
+class Command(click.RichCommand):
+    """A command that leaves its context where the error handler finds it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the context, then parse."""
+        state = ctx.find_object(State)
+        if state is not None:
+            state.context = ctx
+        return super().parse_args(ctx, args)
+
+
+def command(
+    name: str, *, examples: Sequence[str] = (), plots: bool = False
+) -> Callable[[Callable[..., None]], click.RichCommand]:
+    """Make a function a command with the options that every command has.
+
+    These are ``--config``, ``--json``, ``--out`` and ``--quiet``; the function gets an
+    :class:`Options` as ``options``. Its docstring is the help.
+
+    Parameters
+    ----------
+    name : str
+        The command's name.
+    examples : sequence of str
+        Command lines to start from; they come first in the help.
+    plots : bool
+        Whether its report has pictures: then there are ``--report`` and ``--plot`` too.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.RichCommand:
+        @wraps(function)
+        def with_options(**values: Any) -> None:
+            options = Options(
+                json=values.pop("json"),
+                out=values.pop("out"),
+                quiet=values.pop("quiet"),
+                report=values.pop("report", None),
+                plot=values.pop("plot", None),
+            )
+            function(options=options, **values)
+
+        shared = [_CONFIG, _JSON, _OUT, *([_REPORT, _PLOT] if plots else []), _QUIET]
+        for option in reversed(shared):
+            option(with_options)
+        # The options of the command itself come first in its help.
+        params: list[click.Parameter] = with_options.__dict__["__click_params__"]
+        own, common = params[: -len(shared)], params[-len(shared) :]
+        with_options.__dict__["__click_params__"] = common + own
+        summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+        # The mark \b keeps the lines of a paragraph apart.
+        first = "\b\n" + "\n".join(examples) if examples else ""
+        text = "\n\n".join(part for part in (summary, first, rest) if part)
+        return click.command(name, cls=Command, help=text)(with_options)
+
+    return decorate
+
+
+def _apply_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        config_file.apply(ctx, value)
+
+
+def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    state = ctx.find_object(State)
+    if state is not None and value:
+        state.json = True
+    return value
+
+
+def _check_target(_: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written before the work starts, not after it."""
+    if value is None:
+        return None
+    flag = f"--{param.name}"
+    if not value.resolve().parent.is_dir():
+        raise UsageError(flag, str(value), "a file in a folder that exists")
+    if param.name in ("report", "plot"):
+        from privagg import _report_draw
+
+        _report_draw.require("matplotlib", *(["jinja2"] if param.name == "report" else []))
+        if param.name == "plot" and value.suffix.lower() not in _report_draw.SUFFIXES:
+            allowed = f"a file name ending in {', '.join(_report_draw.SUFFIXES)}"
+            raise UsageError(flag, str(value), allowed)
+    return value
+
+
+_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=_apply_config,
+    metavar="FILE.toml",
+    help="Take options from this file; flags and the environment win over it.",
+)
+_JSON = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    callback=_note_json,
+    help="Print one JSON object; after an error, one with the key 'error'.",
+)
+_OUT = click.option(
+    "--out",
+    type=_FILE,
+    callback=_check_target,
+    metavar="FILE",
+    help="Write the result to this file, not to stdout; as JSON if it ends in .json.",
+)
+_REPORT = click.option(
+    "--report",
+    type=_FILE,
+    callback=_check_target,
+    metavar="FILE.html",
+    help="Also write a page with tables and plots.",
+)
+_PLOT = click.option(
+    "--plot",
+    type=_FILE,
+    callback=_check_target,
+    metavar="FILE.png",
+    help="Also draw the plots; .svg and .pdf work too.",
+)
+_QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    metavar="INT",
+    help="Make the run repeatable, and insecure: who knows the seed knows every secret.",
+)
+"""``--seed``: an integer or None, for :func:`privagg.entropy.from_seed`."""
+
+
+def emit(report: Report, options: Options, *, leak: bool = False) -> None:
+    """Write the result where the options say, then end with exit code 5 if there is a `leak`.
+
+    The result itself is written first: a page that cannot be drawn does not lose it.
+
+    Parameters
+    ----------
+    report : Report
+        The result.
+    options : Options
+        Of the command.
+    leak : bool
+        Whether an audit found a leak above its threshold.
+    """
+    from privagg.report import write_file
+
+    if options.out is None:
+        _write_stdout(report.to_json() + "\n" if options.json else _for_people(report))
+    else:
+        as_json = options.json or options.out.suffix.lower() == ".json"
+        text = report.to_json() + "\n" if as_json else _for_people(report, plain=True)
+        write_file(options.out, text.encode())
+        note(options, f"Wrote {options.out}")
+    context = click.get_current_context(silent=True)
+    state = context.find_object(State) if context is not None else None
+    if state is not None:
+        state.result_written = options.out is None
+    if options.report is not None:
+        report.save_html(options.report)
+        note(options, f"Wrote {options.report}")
+    if options.plot is not None:
+        report.save_plot(options.plot)
+        note(options, f"Wrote {options.plot}")
+    if leak:
+        raise Exit(ExitCode.LEAK)
+
+
+def _for_people(report: Report, *, plain: bool = False) -> str:
+    from rich.console import Console
+
+    terminal = not plain and sys.stdout.isatty()
+    console = Console(
+        width=None if terminal else _PIPED_WIDTH,
+        color_system="auto" if terminal else None,
+        highlight=False,
+    )
+    with console.capture() as capture:
+        report.print(console)
+    return capture.get()
+
+
+def _write_stdout(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def note(options: Options, text: str) -> None:
+    """Say something on stderr, unless quiet."""
+    if not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def warn(text: str) -> None:
+    """Say on stderr what nobody should miss, quiet or not."""
+    from rich.console import Console
+    from rich.text import Text
+
+    if sys.stderr.isatty():
+        Console(stderr=True).print(Text(f"Warning: {text}", style="yellow"))
+    else:
+        print(f"Warning: {text}", file=sys.stderr)
+
+
+@contextmanager
+def progress(options: Options) -> Iterator[Step]:
+    """Show bars on stderr while the body runs, if that is a terminal and not quiet.
+
+    Yields
+    ------
+    Step
+        Call it as ``step(phase, done, total)``; each phase has its bar. It may be called from
+        several threads.
+    """
+    if options.quiet or not sys.stderr.isatty():
+        yield lambda _phase, _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def step(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(phase, total=total)
+            bars.update(tasks[phase], completed=done, total=total)
+
+        yield step

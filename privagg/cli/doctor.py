@@ -1,0 +1,161 @@
+"""``privagg doctor``: what is installed and what runs fast here."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from typing import Any
+
+from privagg import __version__
+from privagg._jit import JIT
+from privagg.cli.common import Options, command, emit
+from privagg.report import Report, Table
+
+__all__ = ["CORE", "EXTRAS", "doctor_command"]
+
+CORE = (
+    "numpy",
+    "numba",
+    "cryptography",
+    "pycryptodome",
+    "pynacl",
+    "click",
+    "rich-click",
+    "rich",
+    "msgspec",
+    "pyarrow",
+    "safetensors",
+)
+"""The packages that every installation has."""
+
+EXTRAS = {
+    "torch": ("torch", "opacus"),
+    "flower": ("flwr",),
+    "plots": ("matplotlib", "jinja2"),
+    "notebooks": ("jupyterlab", "ipykernel"),
+    "gpu": ("numba-cuda",),
+}
+"""The packages of each extra, as in ``pip install 'privagg[plots]'``."""
+
+# What the kernels or the libraries under them use, by llvm's names: x86-64 first, then Arm.
+_FEATURES = ("aes", "vaes", "pclmul", "vpclmulqdq", "avx2", "avx512f", "sha", "neon", "sve", "sha2")
+
+
+@command("doctor", examples=["privagg doctor", "privagg doctor --json"])
+def doctor_command(options: Options) -> None:
+    """Show versions, extras, and what runs fast here."""
+    emit(_report(), options)
+
+
+def _report() -> Report:
+    core = {name: _version(name) for name in CORE}
+    extras = {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()}
+    missing = [name for name, version in core.items() if version is None]
+    data: dict[str, object] = {
+        "privagg": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "core": core,
+        "extras": extras,
+        "complete": not missing,
+        "jit": _jit(),
+        "cpu": _cpu(),
+        "gpu": _gpu(),
+        "mask_stream": _mask_stream(),
+    }
+    return Report(
+        title=f"privagg {__version__} on Python {platform.python_version()}",
+        data=data,
+        tables=_tables(data, core, extras),
+        notes=[
+            f"Extra {extra!r} is not installed: pip install 'privagg[{extra}]'"
+            for extra, packages in extras.items()
+            if None in packages.values()
+        ],
+        verdict=f"Missing: {', '.join(missing)}." if missing else "Everything needed is here.",
+    )
+
+
+def _tables(
+    data: dict[str, Any], core: dict[str, str | None], extras: dict[str, dict[str, str | None]]
+) -> list[Table]:
+    packages: list[list[str | None]] = [["core", name, version] for name, version in core.items()]
+    packages += [
+        [extra, name, version]
+        for extra, versions in extras.items()
+        for name, version in versions.items()
+    ]
+    jit, cpu, gpu = data["jit"], data["cpu"], data["gpu"]
+    speed = [
+        ["compiled kernels", "on" if jit["enabled"] else "off (PRIVAGG_JIT=0)"],
+        ["kernels kept in", jit["cache"] or "nowhere: each process compiles again"],
+        ["processor", f"{cpu['name']}, {cpu['usable_cores']} of {cpu['cores']} cores usable"],
+        ["its instructions", ", ".join(cpu["features"]) or "none of those that matter here"],
+        *(["mask stream " + suite, path] for suite, path in data["mask_stream"].items()),
+        ["GPU", ", ".join(gpu["devices"]) or gpu["reason"]],
+    ]
+    return [
+        Table("Speed", ["what", "state"], speed),
+        Table("Packages", ["part", "package", "version"], packages),
+    ]
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _jit() -> dict[str, Any]:
+    """Return whether kernels are compiled, and the folder that keeps them, if one can be written.
+
+    Numba tries ``NUMBA_CACHE_DIR``, then the package's own folder, then the user's cache.
+    """
+    from privagg import _jit as module
+
+    package = os.path.dirname(module.__file__)
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    user = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "numba")
+    folders = [chosen] if chosen else [package, user]
+    cache = next((folder for folder in folders if _writable(folder)), None)
+    return {"enabled": JIT, "cache": cache if JIT else None}
+
+
+def _writable(folder: str) -> bool:
+    while not os.path.exists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return os.path.isdir(folder) and os.access(folder, os.W_OK)
+
+
+def _cpu() -> dict[str, Any]:
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "machine": platform.machine(),
+        "name": binding.get_host_cpu_name(),
+        "features": [name for name in _FEATURES if features.get(name)],
+        "cores": os.cpu_count(),
+        "usable_cores": usable,
+    }
+
+
+def _gpu() -> dict[str, Any]:
+    if find_spec("numba_cuda") is None:
+        return {"available": False, "devices": [], "reason": "numba-cuda is not installed"}
+    cuda: Any = import_module("numba.cuda")
+    if not cuda.is_available():
+        return {"available": False, "devices": [], "reason": "no CUDA driver or device found"}
+    names = [device.name for device in cuda.gpus.lst]
+    texts = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    return {"available": True, "devices": texts, "reason": ""}
+
+
+def _mask_stream() -> dict[str, str]:
+    from privagg import prg
+
+    return {suite.value: prg.path(suite) for suite in prg.Suite}

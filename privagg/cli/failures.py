@@ -1,0 +1,192 @@
+"""How a run ends badly: the exit code, the message on stderr, the JSON object on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import rich_click as click
+
+from privagg.errors import Abort, PeerError, PrivaggError, UsageError
+
+__all__ = ["ExitCode", "State", "as_json", "exit_code", "show"]
+
+
+class ExitCode(IntEnum):
+    """What the exit codes say; few, and below 126 but for the shells' own two."""
+
+    GOOD = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    ABORT = 3
+    PEER = 4
+    LEAK = 5
+    INTERRUPTED = 130
+    READER_GONE = 141
+
+
+@dataclass(slots=True)
+class State:
+    """What one run of the command line knows of itself when it fails.
+
+    Parameters
+    ----------
+    json : bool
+        Whether JSON was asked for.
+    result_written : bool
+        Whether stdout already holds the result: then no error object follows it.
+    context : click.Context, optional
+        Of the command that runs.
+    """
+
+    json: bool = False
+    result_written: bool = False
+    context: click.Context | None = None
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code for `error`."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, PrivaggError | click.ClickException):
+        return error.exit_code
+    return ExitCode.UNEXPECTED
+
+
+def as_json(error: BaseException, state: State) -> dict[str, Any]:
+    """Return the object ``{"error": {...}}`` that ``--json`` prints for `error`.
+
+    Its keys: ``type``, ``message``, ``exit_code``, and the fields of that type
+    (``argument``, ``found``, ``allowed``, ``hint``; ``peer``, ``round``, ``reason``; ``reason``,
+    ``alive``, ``needed``).
+    """
+    fields: dict[str, Any] = {
+        "type": _type(error),
+        "message": _message(error, state),
+        "exit_code": int(exit_code(error)),
+    }
+    match error:
+        case UsageError():
+            fields |= {
+                "argument": error.argument,
+                "found": error.found,
+                "allowed": error.allowed,
+                "hint": error.hint,
+            }
+        case PeerError():
+            fields |= {"peer": error.peer, "round": error.round, "reason": error.reason}
+        case Abort():
+            fields |= {"reason": error.reason, "alive": error.alive, "needed": error.needed}
+        case click.BadParameter() if error.param is not None:
+            fields |= {"argument": error.param.name}
+    return {"error": fields}
+
+
+def show(error: BaseException, state: State) -> None:
+    """Print `error` on stderr: a panel on a terminal, plain lines elsewhere.
+
+    Only what nobody foresaw has a traceback; ``PRIVAGG_TRACEBACK=1`` gives one to every error.
+    Tracebacks never show the values of variables.
+    """
+    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    foreseen = isinstance(
+        error, PrivaggError | click.ClickException | click.Abort | KeyboardInterrupt
+    ) or (isinstance(error, OSError) and error.errno is not None)
+    if not foreseen or os.environ.get("PRIVAGG_TRACEBACK", "0") != "0":
+        traceback.print_exception(error)
+    console = Console(stderr=True, highlight=False)
+    message, tail = _printable(_message(error, state)), _next_step(error, state)
+    if sys.stderr.isatty():
+        body = Text(message + (f"\n\n{tail}" if tail else ""))
+        console.print(
+            Panel(body, title=_title(error), title_align="left", border_style="red", expand=False)
+        )
+        return
+    print(f"{_command_path(error, state)}: {_title(error).lower()}: {message}", file=sys.stderr)
+    if tail:
+        print(tail, file=sys.stderr)
+
+
+def _type(error: BaseException) -> str:
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return "Interrupted"
+        case PrivaggError():
+            return type(error).__name__
+        case click.UsageError():
+            return "UsageError"
+        case OSError():
+            return "OSError"
+    return "Unexpected"
+
+
+def _title(error: BaseException) -> str:
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return "Interrupted"
+        case UsageError() | click.UsageError():
+            return "Usage error"
+        case PeerError():
+            return "Peer error"
+        case Abort():
+            return "Aborted"
+        case PrivaggError() | click.ClickException() | OSError():
+            return "Error"
+    return "Unexpected error"
+
+
+def _message(error: BaseException, state: State) -> str:
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return "stopped before a result."
+        case UsageError():
+            hint = f" {error.hint}" if error.hint else ""
+            argument = _flag(error.argument, state)
+            return f"{argument}: found {error.found}; allowed: {error.allowed}.{hint}"
+        case PrivaggError():
+            return str(error)
+        case click.ClickException():
+            return error.format_message()
+        case OSError() if error.filename is not None:
+            return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _next_step(error: BaseException, state: State) -> str:
+    match error:
+        case PrivaggError() | click.UsageError() if exit_code(error) == ExitCode.USAGE:
+            return f"Help: {_command_path(error, state)} --help"
+        case PrivaggError() | click.ClickException() | click.Abort() | KeyboardInterrupt():
+            return ""
+        case OSError() if error.errno is not None:
+            return ""
+    return "This is a fault in privagg. Please report it with the lines above."
+
+
+def _flag(argument: str, state: State) -> str:
+    """Return the option of the command that runs for an `argument` of the library."""
+    if state.context is not None:
+        for param in state.context.command.params:
+            if param.name == argument and isinstance(param, click.Option):
+                return max(param.opts, key=len)
+    return argument
+
+
+def _command_path(error: BaseException, state: State) -> str:
+    context = getattr(error, "ctx", None) or state.context
+    return context.command_path if isinstance(context, click.Context) else "privagg"
+
+
+def _printable(text: str) -> str:
+    """As :func:`privagg.report.printable`, which would import NumPy here."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,137 @@
+"""The command ``privagg``: the table of commands, and how a run of it ends.
+
+To add a command, add its line to :data:`COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import NoReturn
+
+import rich_click as click
+from click.exceptions import Exit
+
+from privagg import __version__
+from privagg.cli.failures import ExitCode, State, as_json, exit_code, show
+from privagg.cli.lazy import Branch, LazyGroup, Leaf
+
+__all__ = ["COMMANDS", "main", "root", "run"]
+
+COMMANDS: dict[str, Leaf | Branch] = {
+    "data": Branch(
+        "Bundled data sets.",
+        {
+            "list": Leaf("privagg.cli.data:list_command", "List the bundled data sets."),
+            "show": Leaf("privagg.cli.data:show_command", "Show a bundled data set."),
+        },
+    ),
+    "doctor": Leaf(
+        "privagg.cli.doctor:command_doctor", "Show versions, extras, and what runs fast here."
+    ),
+    "completion": Leaf(
+        "privagg.cli.completion:command", "Print the completion script for a shell."
+    ),
+}
+"""Every command, in the order of the help. A line here is repeated from the command's own help."""
+
+_EXIT_CODES = (
+    "Exit codes",
+    "0    good",
+    "1    unexpected error",
+    "2    usage: an option, an argument or the input is not allowed",
+    "3    aborted: too few parties are left; nothing was revealed",
+    "4    a peer misbehaved, or a check failed",
+    "5    an audit found a leak above its threshold",
+    "130  interrupted (141: the reader of stdout went away)",
+    "",
+    "Results go to stdout, all else to stderr; with --json an error is an object on stdout too.",
+    "Options are read from flags, then the environment (PRIVAGG_DATA_SHOW_ROWS=20), then --config.",
+    "NO_COLOR=1 turns colours off; PRIVAGG_JIT=0 compiled kernels; PRIVAGG_TRACEBACK=1 shows where"
+    " an error came from.",
+)
+
+
+_HELP = """Run, plan and audit private aggregation: many hold values, one learns an aggregate.
+
+\b
+privagg doctor            is this installation complete, and fast?
+privagg data list         tables to try it on
+privagg COMMAND --help    examples first
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    help=_HELP,
+    # The help keeps an epilog's line breaks only where they are double.
+    epilog="\n\n".join(_EXIT_CODES),
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "PRIVAGG",
+        "rich_help_config": {"max_width": 100},
+    },
+)
+@click.version_option(__version__, prog_name="privagg", message="%(prog)s %(version)s")
+def root() -> None:
+    """Run the command that is named; its table is :data:`COMMANDS`."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code.
+
+    Parameters
+    ----------
+    args : sequence of str
+        The words after ``privagg``.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal without UTF-8 shows escapes; the result is not lost.
+            stream.reconfigure(errors="backslashreplace")
+    state = State(json="--json" in args)
+    try:
+        code = _invoke(list(args), state)
+    except BrokenPipeError:
+        code = ExitCode.READER_GONE
+    except BaseException as error:  # the last frame: whatever comes is shown and gets its code
+        code = exit_code(error)
+        _fail(error, state)
+    return code if _flush() else max(code, ExitCode.UNEXPECTED)
+
+
+def _invoke(args: list[str], state: State) -> int:
+    try:
+        with root.make_context("privagg", args, obj=state) as context:
+            root.invoke(context)
+    except Exit as stop:
+        return stop.exit_code
+    return ExitCode.GOOD
+
+
+def _fail(error: BaseException, state: State) -> None:
+    if state.json and not state.result_written:
+        from privagg.report import Report
+
+        print(Report("error", as_json(error, state)).to_json())
+    show(error, state)
+
+
+def _flush() -> bool:
+    """Flush stdout; if its reader is gone, keep the interpreter from trying it once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def main() -> NoReturn:
+    """Run the process's command line; the entry point of the command ``privagg``."""
+    if "_PRIVAGG_COMPLETE" in os.environ:
+        root.main(prog_name="privagg")
+    sys.exit(run(sys.argv[1:]))
