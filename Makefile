@@ -12,7 +12,7 @@ PYTEST_ARGS ?=
 
 # The main job: 100 clients, each with the histogram of its part of the rows; a tenth drops out.
 DEMO ?= privagg simulate secagg --data adult --column education \
-	--clients 100 --dropout 0.1 --seed 1
+	--clients 100 --dropout 0.1
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python

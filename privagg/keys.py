@@ -91,7 +91,7 @@ def agree(private: bytes, public: bytes) -> bytes:
 
 
 def is_low_order(public: bytes) -> bool:
-    """Say whether `public` (32 bytes) is a point of low order: its secrets are known to everyone."""
+    """Say whether `public` (32 bytes) is a point of low order: everyone knows its secrets."""
     try:
         agree(_ANY_PRIVATE, public)
     except LowOrderPointError:

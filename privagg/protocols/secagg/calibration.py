@@ -183,12 +183,12 @@ def _play(params: Params) -> tuple[float, float]:
     while server.phase is not Phase.DONE:
         first = server.phase is Phase.ADVERTISE_KEYS
         for index, client in enumerate(clients):
-            data = timed(
-                "server",
-                lambda index=index, first=first: (
-                    server.start(index) if first else server.message_for(index)
-                ).encode(),
-            )
+
+            def send(index: int = index, first: bool = first) -> bytes:
+                message = server.start(index) if first else server.message_for(index)
+                return message.encode()
+
+            data = timed("server", send)
 
             def answer(client: Client = client, data: bytes = data) -> bytes:
                 message = messages.decode(data, params, peer="server")
@@ -249,7 +249,7 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
 
 
 def _sharing_seconds() -> tuple[float, float, float]:
-    """Return seconds per coefficient and point, per share of a secret, per factor of the weights."""
+    """Return seconds per coefficient and point, per share rebuilt, per factor of the weights."""
     points = np.arange(1, 201, dtype=np.uint64)
     secrets = np.zeros((2, sharing.SECRET_BYTES), np.uint8)
     share = _best(lambda: sharing.split(secrets, 100, points, OS)) / (6 * 100 * 200)

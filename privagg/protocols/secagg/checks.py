@@ -41,7 +41,7 @@ def _corrupt_holders(clients: int, corrupt: int, neighbours: int, sigma: int) ->
 
 
 def policy_is_met(params: Params, policy: Policy) -> None:
-    """The threshold exceeds the shares of one secret that the corrupt can hold, and is 2 or more.
+    """Hold the threshold above the shares of one secret that the corrupt can have, and above 1.
 
     In the complete graph they hold as many as they are; in the sparse one as many as are among one
     client's neighbours but for a probability of ``2**-sigma`` over all clients.
@@ -79,7 +79,7 @@ def policy_is_met(params: Params, policy: Policy) -> None:
 
 
 def same_round(message: Message, tag: bytes) -> None:
-    """The message carries this session's, round's and configuration's tag."""
+    """Require this session's, round's and configuration's tag on the message."""
     if message.tag != tag:
         raise PeerError(
             _SERVER, message.round, "the message is of another session, round or configuration"
@@ -87,7 +87,7 @@ def same_round(message: Message, tag: bytes) -> None:
 
 
 def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: str) -> None:
-    """The survivor set has at least the policy's minimum, and no more than were invited."""
+    """Require the policy's minimum in a survivor set, and no more than were invited."""
     if count > params.clients:
         raise PeerError(_SERVER, round, f"a cohort of {count} where {params.clients} were invited")
     if count < policy.min_cohort:
@@ -95,13 +95,13 @@ def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: st
 
 
 def enough_holders(count: int, params: Params, round: str) -> None:
-    """At least t parties hold, or will hold, shares of this client's secrets."""
+    """Require t parties that hold, or will hold, shares of this client's secrets."""
     if count < params.threshold:
         raise Abort(f"round {round}: too few hold shares", count, params.threshold)
 
 
 def keys_are_distinct(roster: KeyRoster, own: tuple[bytes, bytes]) -> None:
-    """No public key appears twice: not across clients, nor as both keys of one, nor our own."""
+    """Require that no public key appears twice: across clients, as both keys of one, or our own."""
     rows = roster.keys.reshape(-1, keys.KEY_BYTES)
     seen = {row.tobytes() for row in rows}
     expected = len(rows)
@@ -113,7 +113,7 @@ def keys_are_distinct(roster: KeyRoster, own: tuple[bytes, bytes]) -> None:
 
 
 def keys_are_canonical(roster: KeyRoster) -> None:
-    """Each key is the one encoding of its field element: else distinct keys could be one point."""
+    """Require the one encoding of each field element: else distinct keys could be one point."""
     good = keys.canonical_points(roster.keys.reshape(-1, keys.KEY_BYTES)).reshape(-1, 2)
     if not good.all():
         culprit = int(roster.members[int(np.argmin(good.all(axis=1)))])
@@ -121,7 +121,7 @@ def keys_are_canonical(roster: KeyRoster) -> None:
 
 
 def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
-    """The complete graph's roster lists this client with the keys it sent; the sparse one's not."""
+    """Require the keys that this client sent in a complete roster, and it absent in a sparse one."""
     at = np.flatnonzero(roster.members == index)
     if roster.universe == 0:
         if len(at):
@@ -134,7 +134,7 @@ def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes])
 
 
 def bitmap_covers_roster(flags: NDArray[np.bool_], members: int, round: str) -> None:
-    """A set of peers is given over the roster this client was shown, neither more nor fewer."""
+    """Require a set of peers over the roster this client was shown, neither more nor fewer."""
     if len(flags) != members:
         raise PeerError(
             _SERVER, round, f"a bitmap over {len(flags)} members; the roster had {members}"
@@ -144,7 +144,7 @@ def bitmap_covers_roster(flags: NDArray[np.bool_], members: int, round: str) -> 
 def survivors_within_holders(
     survivors: NDArray[np.bool_], holders: NDArray[np.bool_], members: NDArray[np.uint32]
 ) -> None:
-    """U3 is a subset of U2: nobody survives who never shared its keys."""
+    """Require that U3 is a subset of U2: nobody survives who never shared its keys."""
     outside = survivors & ~holders
     if outside.any():
         culprit = int(members[int(np.argmax(outside))])
@@ -154,6 +154,6 @@ def survivors_within_holders(
 
 
 def survivors_include_self(survivors: NDArray[np.bool_], own_slot: int | None) -> None:
-    """The client that is asked for shares is a survivor itself."""
+    """Require that a client which is asked for shares is a survivor itself."""
     if own_slot is not None and not survivors[own_slot]:
         raise PeerError(_SERVER, "unmasking", "this client is asked to unmask a sum it is not in")

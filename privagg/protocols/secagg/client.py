@@ -44,8 +44,8 @@ class Client:
     Guarantee (semi-honest): the server and up to ``policy.max_corrupt`` clients that pool all they
     see learn of this client's input only the sum over a survivor set of at least
     ``policy.min_cohort`` clients (computational, under X25519, HKDF-SHA256, AES-128-GCM and the
-    mask stream; in the sparse graph but for ``2**-params.sigma``). It does not hold against a server
-    that deviates: such a server can replace keys or show different survivor sets.
+    mask stream; in the sparse graph but for ``2**-params.sigma``). It does not hold against a
+    server that deviates: such a server can replace keys or show different survivor sets.
 
     The methods are called in the order below, each with the server's message. A second call with
     the same message returns the same reply, for transports that lose messages, until
@@ -87,7 +87,7 @@ class Client:
 
     @property
     def index(self) -> int | None:
-        """This client's index in the round, once the server has said it."""
+        """Index of this client in the round, once the server has said it."""
         return self._memory.index
 
     @property
@@ -147,9 +147,7 @@ class Client:
             private, cipher_key = self._key_pair(memory.cipher_seed, b"cipher")
             _, mask_key = self._key_pair(memory.mask_seed, b"mask")
             own = (cipher_key, mask_key)
-            checks.cohort_is_large_enough(
-                roster.cohort, self._policy, self._params, roster.round
-            )
+            checks.cohort_is_large_enough(roster.cohort, self._policy, self._params, roster.round)
             checks.own_keys_are_listed(roster, index, own)
             checks.enough_holders(len(roster.members), self._params, roster.round)
             checks.keys_are_canonical(roster)
@@ -207,7 +205,9 @@ class Client:
             own_slot = self._own_slot
             if own_slot is not None:
                 if holders[own_slot]:
-                    raise PeerError("server", bundle.round, "a ciphertext from this client to itself")
+                    raise PeerError(
+                        "server", bundle.round, "a ciphertext from this client to itself"
+                    )
                 holders[own_slot] = True
             checks.enough_holders(int(holders.sum()), params, bundle.round)
             memory.held = self._decrypt(bundle)
@@ -237,9 +237,7 @@ class Client:
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
-            checks.cohort_is_large_enough(
-                survivors.cohort, self._policy, params, survivors.round
-            )
+            checks.cohort_is_large_enough(survivors.cohort, self._policy, params, survivors.round)
             flags = survivors.survivors
             checks.bitmap_covers_roster(flags, len(memory.members), survivors.round)
             checks.survivors_within_holders(flags, memory.holders, memory.members)
@@ -341,7 +339,8 @@ class Client:
                 keys.encrypt(outward, packed[slot].tobytes(), associated), np.uint8
             )
             memory.inward[slot] = np.frombuffer(inward, np.uint8)
-        return columns[roster.members != index]
+        sent: NDArray[np.uint8] = columns[roster.members != index]
+        return sent
 
     def _decrypt(self, bundle: ShareBundle) -> NDArray[np.uint64]:
         """Open the peers' ciphertexts: shares held of each member, (members, 2, LIMBS)."""

@@ -1,8 +1,8 @@
 """How every key, seed and digest of a round is derived, in one place.
 
-Each derivation names its purpose, the round's *context* (protocol version, session, round number and
-the digest of the parameters) and the parties it is between, so that no two uses share an output and
-nothing of one round opens another's.
+Each derivation names its purpose, the round's *context* (protocol version, session, round number
+and the digest of the parameters) and the parties it is between, so that no two uses share an output
+and nothing of one round opens another's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def share_keys(
 
 
 def associated_data(context: bytes, roster: bytes, sender: int, receiver: int) -> bytes:
-    """Return what a ciphertext is bound to: version, session, round, parameters, roster, parties."""
+    """Return what a ciphertext is bound to: version, session, round, params, roster, parties."""
     ends = sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
     return b"privagg secagg shares" + context + roster + ends
 
@@ -107,8 +107,8 @@ def roster_digest(context: bytes, members: NDArray[np.uint32], rows: NDArray[np.
 def roster_root(context: bytes, members: Sequence[int], rows: NDArray[np.uint8]) -> bytes:
     """Return the Merkle root over the members and their keys, for graphs where none sees them all.
 
-    The tree is that of RFC 6962, section 2.1 (leaves and nodes hashed under different prefixes); its
-    paths are what a client of a stronger threat model checks its neighbours' keys with.
+    The tree is that of RFC 6962, section 2.1 (leaves and nodes hashed under different prefixes);
+    its paths are what a client of a stronger threat model checks its neighbours' keys with.
     """
     level = [
         hashlib.sha256(b"\0" + context + int(client).to_bytes(4, "little") + row.tobytes()).digest()

@@ -1,14 +1,14 @@
 """The messages of the protocol and their byte layouts.
 
-Every message is a frozen dataclass with ``encode()`` and ``decode(data, params, peer=...)``. Layouts
-are fixed and canonical: decoding and encoding again gives the same bytes, and anything else is a
+Every message is a frozen dataclass with ``encode()`` and ``decode(data, params, peer=...)``.
+Layouts are fixed and canonical: decoding and encoding again gives the same bytes, and anything else is a
 :class:`~privagg.errors.PeerError`. Sizes are checked before memory is taken.
 
 All start with a header of 10 bytes: protocol version, kind, and a tag of 8 bytes which names the
 session, round and configuration, so that a message of another round is recognised at once. Who sent
-a message is the transport's knowledge and is not repeated in it; ids of others are bitmaps (over all
-clients in the complete graph, over the receiver's neighbours in the sparse one). Ciphertexts, keys
-and shares are columns of fixed width; vectors and shares are bit-packed.
+a message is the transport's knowledge and is not repeated in it; ids of others are bitmaps (over
+all clients in the complete graph, over the receiver's neighbours in the sparse one). Ciphertexts,
+keys and shares are columns of fixed width; vectors and shares are bit-packed.
 
 The signature fields are empty in semi-honest rounds; threat models with identities fill them.
 """
@@ -338,8 +338,8 @@ class SurvivorSet(Message):
 class UnmaskShares(Message):
     """Client to server, round 4: one share per holder relation, in the roster's order.
 
-    Row i belongs to the i-th member in U2 (the client itself included in the complete graph): of its
-    self-mask seed if it survived, else of its mask key's seed.
+    Row i belongs to the i-th member in U2 (the client itself included in the complete graph): of
+    its self-mask seed if it survived, else of its mask key's seed.
     """
 
     kind: ClassVar[int] = 10

@@ -1,8 +1,8 @@
 """What a round is: one frozen object for the parties, one for what a client insists on.
 
 :class:`Params` is the same for every party; its digest goes into every key and every associated
-data. :class:`Policy` is a client's own and is never sent: whatever the server says, a client leaves a
-round that does not meet it.
+data. :class:`Policy` is a client's own and is never sent: whatever the server says, a client leaves
+a round that does not meet it.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class Params:
     @property
     def modulus_bits(self) -> int:
         """Bits b of the modulus 2**b: the sum of all clients' largest inputs stays below it."""
-        return self.encoding.modulus_bits(self.clients)
+        return int(self.encoding.modulus_bits(self.clients))
 
     @property
     def word(self) -> np.dtype[np.uint32] | np.dtype[np.uint64]:

@@ -120,7 +120,9 @@ class Inputs:
         weights: Sequence[int] | None,
     ) -> None:
         if not hasattr(vectors, "__len__") or not hasattr(vectors, "__getitem__"):
-            raise UsageError("vectors", type(vectors).__name__, "a sequence with an item per client")
+            raise UsageError(
+                "vectors", type(vectors).__name__, "a sequence with an item per client"
+            )
         if len(vectors) != params.clients:
             raise UsageError(
                 "vectors", f"{len(vectors)} items", f"one for each of {params.clients} clients"
@@ -274,8 +276,9 @@ class _Driver:
             with self._clock("server", name):
                 self.server.receive(index, messages.decode(data, self.params, peer=index))
             self.progress(name, done, len(indices))
-        with self._clock("server", name):
-            self.server.close()
+        began = time.process_time()  # its own threads included; no client runs meanwhile
+        self.server.close()
+        self.seconds["server"][name] += time.process_time() - began
 
     def _staying(self, number: int) -> list[int]:
         return [int(index) for index in np.flatnonzero(self.leaves > number)]
@@ -298,7 +301,7 @@ class _Driver:
     ) -> None:
         if isinstance(sender, int):
             self.up[name][sender] += len(data)
-        else:
+        elif isinstance(receiver, int):
             self.down[name][receiver] += len(data)
         if self.transcript is not None:
             self.transcript.record(
@@ -310,7 +313,7 @@ class _Driver:
 
 
 class _Clock:
-    """Adds the CPU seconds of this process (all threads) spent inside to an account."""
+    """Adds the CPU seconds that this thread spends inside to an account."""
 
     def __init__(self, account: dict[str, float], name: str) -> None:
         self._account, self._name = account, name

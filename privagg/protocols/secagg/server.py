@@ -292,7 +292,7 @@ class Server:
         return ROUNDS[self._phase.value] if self._phase.value < 5 else self._phase.name.lower()
 
     def _expected(self) -> NDArray[np.bool_]:
-        """Whose answer counts now: everyone at first, then those who answered the round before."""
+        """Return whose answer counts now: at first everyone's, then that of the round before."""
         earlier = {
             Phase.SHARE_KEYS: Phase.ADVERTISE_KEYS,
             Phase.MASKED_INPUT: Phase.SHARE_KEYS,
@@ -304,7 +304,7 @@ class Server:
         return self._here[earlier]
 
     def _members(self, client: int) -> NDArray[np.uint32]:
-        """The roster that `client` was shown: U1, or its neighbours in U1."""
+        """Return the roster that `client` was shown: U1, or its neighbours in U1."""
         present = self._here[Phase.ADVERTISE_KEYS]
         if self._params.graph is Graph.COMPLETE:
             return np.flatnonzero(present).astype(np.uint32)
@@ -314,8 +314,8 @@ class Server:
     def _check_survivors(self) -> None:
         """Abort unless enough are left: the cohort, and t holders for each secret that matters.
 
-        In the sparse graph a secret matters if the sum needs it: the self mask of each survivor, and
-        the mask key of each client that left after sharing and has a neighbour in the sum.
+        In the sparse graph a secret matters if the sum needs it: the self mask of each survivor,
+        and the mask key of each client that left after sharing and has a neighbour in the sum.
         """
         params, here = self._params, self._here[self._phase]
         alive, name = int(here.sum()), self._round_name
@@ -385,7 +385,9 @@ class Server:
         """Refuse keys that would make every other client leave: one client must not end a round."""
         pair = (message.cipher_key, message.mask_key)
         rows = np.frombuffer(b"".join(pair), np.uint8)
-        if not keys.canonical_points(rows.reshape(2, -1)).all() or any(map(keys.is_low_order, pair)):
+        if not keys.canonical_points(rows.reshape(2, -1)).all() or any(
+            map(keys.is_low_order, pair)
+        ):
             raise PeerError(
                 sender, message.round, "a public key of low order or not canonically encoded"
             )

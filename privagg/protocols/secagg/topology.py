@@ -1,4 +1,4 @@
-"""The graph as the server uses it: rows of neighbours, and where each edge lies at its other end."""
+"""The graph as the server uses it: rows of neighbours, and the place of each edge in both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Topology:
     def row(self, client: int) -> NDArray[np.uint32]:
         """Return the neighbours of `client`, (k,) ascending."""
         if self._rows is not None:
-            return self._rows[client].astype(np.uint32)
+            row: NDArray[np.uint32] = self._rows[client].astype(np.uint32)
+            return row
         everyone = np.arange(self._clients - 1, dtype=np.uint32)
         everyone[client:] += np.uint32(1)
         return everyone
@@ -46,7 +47,8 @@ class Topology:
     def slots(self, client: int) -> NDArray[np.intp]:
         """Return, for each neighbour of `client`, the slot of `client` in that neighbour's row."""
         if self._slots is not None:
-            return self._slots[client].astype(np.intp)
+            slots: NDArray[np.intp] = self._slots[client].astype(np.intp)
+            return slots
         row = self.row(client)
         return np.where(row < client, client - 1, client).astype(np.intp)
 

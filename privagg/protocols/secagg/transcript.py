@@ -1,7 +1,7 @@
 """A transcript: who sent what to whom, how many bytes, in which round.
 
-It is a value that the driver returns and audits read. Payloads are kept on request: they are what an
-observer of the network sees, and hold no secret in the clear.
+It is a value that the driver returns and audits read. Payloads are kept on request: they are what
+an observer of the network sees, and hold no secret in the clear.
 """
 
 from __future__ import annotations
