@@ -121,7 +121,7 @@ def keys_are_canonical(roster: KeyRoster) -> None:
 
 
 def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
-    """Require the keys that this client sent in a complete roster, and it absent in a sparse one."""
+    """Require this client's own keys in a complete roster, itself absent from a sparse one."""
     at = np.flatnonzero(roster.members == index)
     if roster.universe == 0:
         if len(at):

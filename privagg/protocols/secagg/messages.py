@@ -1,8 +1,8 @@
 """The messages of the protocol and their byte layouts.
 
 Every message is a frozen dataclass with ``encode()`` and ``decode(data, params, peer=...)``.
-Layouts are fixed and canonical: decoding and encoding again gives the same bytes, and anything else is a
-:class:`~privagg.errors.PeerError`. Sizes are checked before memory is taken.
+Layouts are fixed and canonical: decoding and encoding again gives the same bytes, and anything else
+is a :class:`~privagg.errors.PeerError`. Sizes are checked before memory is taken.
 
 All start with a header of 10 bytes: protocol version, kind, and a tag of 8 bytes which names the
 session, round and configuration, so that a message of another round is recognised at once. Who sent

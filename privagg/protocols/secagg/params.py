@@ -258,7 +258,8 @@ class Params:
     @property
     def modulus_bits(self) -> int:
         """Bits b of the modulus 2**b: the sum of all clients' largest inputs stays below it."""
-        return int(self.encoding.modulus_bits(self.clients))
+        bits: int = self.encoding.modulus_bits(self.clients)
+        return bits
 
     @property
     def word(self) -> np.dtype[np.uint32] | np.dtype[np.uint64]:
