@@ -283,8 +283,8 @@ class Params:
 
     def capacity(self) -> int:
         """Return how many clients could add their largest input before the sum wraps."""
-        per_client = self.encoding.max_weight * (2**self.encoding.value_bits - 1)
-        clients = (2**self.modulus_bits - 1) // per_client
+        per_client = self.encoding.max_weight * ((1 << self.encoding.value_bits) - 1)
+        clients = ((1 << self.modulus_bits) - 1) // per_client
         if clients < self.clients:
             raise CapacityError("clients", self.clients, f"at most {clients} for this modulus")
         return clients
