@@ -285,7 +285,7 @@ class Encoding:
         words = np.empty(self.length(values.size), word)
         clipped = 0
         if self.clip is None:
-            self._encode_integers(values, factor, words)
+            self._encode_integers(values, factor, words[: values.size])
         else:
             clipped = self._encode_floats(values, factor, words, self.clip, entropy)
         if self.weighted:

@@ -16,12 +16,24 @@ Guarantee: the words cannot be told from uniform ones by whoever does not know t
 here; over b blocks a counter-mode stream adds the usual b**2 / 2**129. A key and counter range must
 serve one stream only. Nothing here is constant-time beyond what the ciphers are: AES runs on the
 processor's instructions or in OpenSSL, ChaCha20 has no table; only lengths and signs steer
-branches. Seeds are never part of a message or of a ``repr``.
+branches. Seeds are never part of a message or of a ``repr``; working memory (round keys, key
+stream) is not wiped.
 
 Several implementations, called paths, serve a suite: :func:`paths` lists those that this machine
-can run, and ``PRIVAGG_PRG`` in the environment forces one. They differ in speed, not in the stream.
-Every path releases the interpreter lock, and a stream can be entered at any word, so that tiles of
-one accumulator can be shared out to threads.
+can run. They differ in speed, not in the stream:
+
+=============  =================================================================
+``vaes``       AES: compiled, 256-bit AES instructions
+``aesni``      AES: compiled, 128-bit AES instructions
+``vector512``  ChaCha20: compiled, vectors of 512 bits
+``vector256``  ChaCha20: compiled, vectors of 256 bits (any processor)
+``openssl``    both: OpenSSL and NumPy, nothing compiled
+=============  =================================================================
+
+``PRIVAGG_PRG`` in the environment forces the suite that has a path of that name to take it. Every
+path releases the interpreter lock, and a stream can be entered at any word, so that tiles of one
+accumulator can be shared out to threads. A compiled path is compiled at its first use and then
+kept on disk.
 """
 
 from __future__ import annotations
@@ -36,6 +48,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privagg._jit import JIT
 from privagg._streams import openssl
 from privagg.errors import CapacityError, UsageError
 
@@ -59,6 +72,18 @@ _STREAM_BYTES = {Suite.AES128_CTR: 1 << 64, Suite.CHACHA20: 64 << 32}
 _WORDS = (np.dtype(np.uint32), np.dtype(np.uint64))
 
 _FORCE = "PRIVAGG_PRG"
+
+_PORTABLE: dict[Suite, _Kernel] = {
+    Suite.AES128_CTR: openssl.accumulate_aes,
+    Suite.CHACHA20: openssl.accumulate_chacha20,
+}
+
+_PATHS_OF = {
+    Suite.AES128_CTR: {"vaes", "aesni", "openssl"},
+    Suite.CHACHA20: {"vector512", "vector256", "openssl"},
+}
+
+_PATHS = set().union(*_PATHS_OF.values())
 
 
 def seed_bytes(suite: Suite | str) -> int:
@@ -125,7 +150,7 @@ def accumulate(
     _check_end(chosen, first, len(accumulator), accumulator.dtype.itemsize)
     kernel = _select(chosen, os.environ.get(_FORCE, ""))[1]
     if len(accumulator) and len(seeds):
-        kernel(accumulator, np.ascontiguousarray(seeds), np.ascontiguousarray(signs), first)
+        kernel(accumulator, _plain(seeds), _plain(signs), first)
 
 
 def expand(
@@ -240,6 +265,11 @@ def _check_seeds(seeds: object, signs: object, needed: int) -> None:
         raise UsageError(f"signs[{at}]", int(signs[at]), "+1 or -1")
 
 
+def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the array in the one layout that kernels are compiled for: contiguous, writable."""
+    return array if array.flags.carray else array.copy()
+
+
 def _check_end(suite: Suite, start: int, count: int, itemsize: int) -> None:
     limit = _STREAM_BYTES[suite] // itemsize
     if start + count > limit:
@@ -254,18 +284,45 @@ def _check_end(suite: Suite, start: int, count: int, itemsize: int) -> None:
 @cache
 def _kernels(suite: Suite) -> dict[str, _Kernel]:
     """Map path to kernel for what this process can run, the best first."""
-    portable = {
-        Suite.AES128_CTR: openssl.accumulate_aes,
-        Suite.CHACHA20: openssl.accumulate_chacha20,
-    }
-    return {"openssl": portable[suite]}
+    portable = _PORTABLE[suite]
+    if not JIT:
+        return {"openssl": portable}
+    # Numba takes a while to import: only whoever uses a stream pays.
+    from privagg._streams import target
+
+    if not target.compiles():
+        return {"openssl": portable}
+    present = target.features()
+    found: dict[str, _Kernel] = {}
+    if suite is Suite.AES128_CTR:
+        from privagg._streams import aes
+
+        if {"vaes", "aes", "avx2"} <= present:
+            found["vaes"] = aes.accumulate_vaes
+        if "aes" in present:
+            found["aesni"] = aes.accumulate_aesni
+        found["openssl"] = portable
+    else:
+        from privagg._streams import chacha20
+
+        if {"avx512f", "avx512bw", "avx512vl"} <= present:
+            found["vector512"] = chacha20.accumulate_512
+        if "avx2" not in present:
+            # On narrower vectors the state spills out of the registers and OpenSSL is faster.
+            found["openssl"] = portable
+        found["vector256"] = chacha20.accumulate_256
+        found.setdefault("openssl", portable)
+    return found
 
 
 @cache
 def _select(suite: Suite, forced: str) -> tuple[str, _Kernel]:
-    """Return the path to use, and its kernel."""
+    """Return the path to use, and its kernel; a path of another suite only forces that one."""
+    if forced == "openssl":
+        return forced, _PORTABLE[suite]
     available = _kernels(suite)
-    name = forced or next(iter(available))
+    best = next(iter(available))
+    name = best if not forced or forced in _PATHS - _PATHS_OF[suite] else forced
     if name not in available:
         allowed = f"{', '.join(available)} for {suite.value} in this process"
         raise UsageError(_FORCE, forced, allowed, "Unset it to take the best path.")

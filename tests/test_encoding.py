@@ -268,6 +268,19 @@ def test_weights_scale_and_travel_last():
         encoding.decode(idle.words, count=1)
 
 
+@pytest.mark.parametrize(("bits", "clip"), [(3, 1.2), (8, 0.7), (16, 8.9), (32, 5.2)])
+def test_the_top_level_stays_the_top_level(bits, clip):
+    top = 2**bits - 1
+    scale = top / (2 * clip)
+    assert 2 * clip * scale > top  # float rounding lifts it
+    out = np.zeros(1, np.uint64)
+    run = _levels.float_levels if JIT else _levels.float_levels_plain
+    # Zero as random word rounds every fraction up.
+    arguments = (np.array([clip]), np.zeros(1, np.uint32), clip, scale, np.uint64(top))
+    assert run(*arguments, np.uint64(1), out) == 0
+    assert out.tolist() == [top]
+
+
 @pytest.mark.skipif(not JIT, reason="compares compiled kernels with the plain path")
 @pytest.mark.parametrize("word", [np.uint32, np.uint64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

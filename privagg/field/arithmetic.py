@@ -14,7 +14,7 @@ import numpy as np
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.field.backends import backend
-from privagg.field.checks import Elements, describe, element_array, shape_tuple
+from privagg.field.checks import Elements, check_field, describe, element_array, shape_tuple
 from privagg.field.params import M61, Field
 
 __all__ = ["add", "dot", "inverse", "mul", "neg", "power", "sub", "uniform", "weighted_sum"]
@@ -221,8 +221,7 @@ def uniform(entropy: Entropy, shape: int | tuple[int, ...], field: Field = M61) 
     """
     if not isinstance(entropy, Entropy):
         raise UsageError("entropy", describe(entropy), "an Entropy, such as privagg.entropy.OS")
-    if not isinstance(field, Field):
-        raise UsageError("field", describe(field), "a privagg.field.Field")
+    check_field(field)
     axes = shape_tuple(shape)
     drawn = _masked_words(entropy, math.prod(axes), field)
     rejected = np.flatnonzero(drawn >= field.dtype.type(field.modulus))

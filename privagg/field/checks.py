@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privagg.errors import UsageError
 from privagg.field.params import M61, Field
 
-__all__ = ["Elements", "describe", "element_array", "elements", "shape_tuple"]
+__all__ = ["Elements", "check_field", "describe", "element_array", "elements", "shape_tuple"]
 
 Elements = NDArray[np.uint64]
 
@@ -23,6 +23,12 @@ def describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} array of shape {value.shape}"
     return f"a value of type {type(value).__name__}"
+
+
+def check_field(field: object) -> None:
+    """Raise :class:`UsageError` unless `field` is a :class:`Field`."""
+    if not isinstance(field, Field):
+        raise UsageError("field", describe(field), "a privagg.field.Field, such as field.M61")
 
 
 def element_array(name: str, value: object, field: Field, ndim: int | None = None) -> Elements:
@@ -44,8 +50,7 @@ def element_array(name: str, value: object, field: Field, ndim: int | None = Non
     UsageError
         Not an array, another dtype, another number of axes, or an element not below the modulus.
     """
-    if not isinstance(field, Field):
-        raise UsageError("field", describe(field), "a privagg.field.Field")
+    check_field(field)
     axes = "" if ndim is None else f" with {ndim} {'axis' if ndim == 1 else 'axes'}"
     if (
         not isinstance(value, np.ndarray)
@@ -90,6 +95,7 @@ def elements(values: object, field: Field = M61, *, name: str = "values") -> Ele
     UsageError
         Something that is not an integer (a bool is none), or an integer outside the range.
     """
+    check_field(field)
     allowed = f"integers from 0 to {field.modulus - 1}"
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.dtype.kind not in "ui":
