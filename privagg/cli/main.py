@@ -21,6 +21,14 @@ from privagg.cli.lazy import Branch, LazyGroup, Leaf
 __all__ = ["COMMANDS", "main", "root", "run"]
 
 COMMANDS: dict[str, Leaf | Branch] = {
+    "bench": Branch(
+        "How fast things are here, beside peers that are installed.",
+        {
+            "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
+            "field": Leaf("privagg.cli.bench:field_command", "Time secret sharing."),
+            "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {
@@ -29,7 +37,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
         },
     ),
     "doctor": Leaf(
-        "privagg.cli.doctor:command_doctor", "Show versions, extras, and what runs fast here."
+        "privagg.cli.doctor:doctor_command", "Show versions, extras, and what runs fast here."
     ),
     "completion": Leaf(
         "privagg.cli.completion:command", "Print the completion script for a shell."
