@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privagg import keys, prg, sharing
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import checks, derivations, messages
+from privagg.protocols.secagg import checks, derivations, messages, pairing
 from privagg.protocols.secagg.client_state import ClientMemory, dump, load
 from privagg.protocols.secagg.columns import pack_rows, unpack_rows
 from privagg.protocols.secagg.messages import (
@@ -321,44 +321,36 @@ class Client:
     ) -> NDArray[np.uint8]:
         """Encrypt each peer's shares; keep the keys of the way back and the own shares."""
         memory, index = self._memory, self._own_index
-        peers = [int(member) for member in roster.members]
-        columns = np.empty((len(peers), messages.CIPHERTEXT_BYTES), np.uint8)
-        memory.inward = np.zeros((len(peers), keys.AEAD_KEY_BYTES), np.uint8)
+        others = roster.members != index
         memory.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
-        packed = pack_rows(shares.reshape(len(peers), messages.SHARE_WORDS))
-        for slot, peer in enumerate(peers):
-            if peer == index:
-                memory.own_shares = shares[slot].copy()
-                continue
-            secret = self._agree(private, roster.keys[slot, : keys.KEY_BYTES].tobytes(), peer)
-            outward, inward = derivations.share_keys(
-                secret, memory.context, memory.roster, index, peer
-            )
-            associated = derivations.associated_data(memory.context, memory.roster, index, peer)
-            columns[slot] = np.frombuffer(
-                keys.encrypt(outward, packed[slot].tobytes(), associated), np.uint8
-            )
-            memory.inward[slot] = np.frombuffer(inward, np.uint8)
-        sent: NDArray[np.uint8] = columns[roster.members != index]
+        if not others.all():
+            memory.own_shares = shares[int(np.argmin(others))].copy()
+        memory.inward = np.zeros((len(others), keys.AEAD_KEY_BYTES), np.uint8)
+        sent, memory.inward[others] = pairing.seal_each(
+            private,
+            roster.keys[others, : keys.KEY_BYTES],
+            pack_rows(shares.reshape(len(shares), messages.SHARE_WORDS)[others]),
+            context=memory.context,
+            roster=memory.roster,
+            own=index,
+            peers=roster.members[others],
+            round=roster.round,
+        )
         return sent
 
     def _decrypt(self, bundle: ShareBundle) -> NDArray[np.uint64]:
         """Open the peers' ciphertexts: shares held of each member, (members, 2, LIMBS)."""
         memory, index = self._memory, self._own_index
         plain = np.zeros((len(memory.members), messages.PLAINTEXT_BYTES), np.uint8)
-        for column, slot in enumerate(np.flatnonzero(bundle.present)):
-            peer = int(memory.members[slot])
-            associated = derivations.associated_data(memory.context, memory.roster, peer, index)
-            opened = keys.decrypt(
-                memory.inward[slot].tobytes(), bundle.ciphertexts[column].tobytes(), associated
-            )
-            if opened is None:
-                raise PeerError(
-                    peer,
-                    bundle.round,
-                    "its ciphertext does not open for this round, sender and receiver",
-                )
-            plain[slot] = np.frombuffer(opened, np.uint8)
+        plain[bundle.present] = pairing.open_each(
+            memory.inward[bundle.present],
+            bundle.ciphertexts,
+            context=memory.context,
+            roster=memory.roster,
+            own=index,
+            peers=memory.members[bundle.present],
+            round=bundle.round,
+        )
         held = unpack_rows(plain, memory.members, bundle.round)
         shaped = held.reshape(len(memory.members), 2, sharing.LIMBS)
         if self._own_slot is not None:
@@ -370,26 +362,21 @@ class Client:
         memory, index, params = self._memory, self._own_index, self._params
         private, _ = self._key_pair(memory.mask_seed, b"mask")
         length = prg.seed_bytes(params.prg)
-        slots = np.flatnonzero(present)
-        seeds = np.empty((len(slots) + 1, length), np.uint8)
-        signs = np.ones(len(slots) + 1, np.int8)
-        for row, slot in enumerate(slots):
-            peer = int(memory.members[slot])
-            secret = self._agree(private, memory.mask_keys[slot].tobytes(), peer)
-            seed = derivations.pairwise_mask_seed(
-                secret, memory.context, memory.roster, index, peer, length
-            )
-            seeds[row] = np.frombuffer(seed, np.uint8)
-            signs[row] = 1 if index > peer else -1
+        peers = memory.members[present]
+        pairs = pairing.mask_seeds(
+            private,
+            memory.mask_keys[present],
+            context=memory.context,
+            roster=memory.roster,
+            own=index,
+            peers=peers,
+            length=length,
+            round="share-keys",
+        )
         own = derivations.self_mask_seed(memory.self_seed, memory.context, index, length)
-        seeds[-1] = np.frombuffer(own, np.uint8)
+        seeds = np.concatenate([pairs, np.frombuffer(own, np.uint8)[np.newaxis]])
+        signs = np.append(np.where(peers < index, 1, -1), 1).astype(np.int8)
         prg.accumulate(words, seeds, signs, suite=params.prg)
-
-    def _agree(self, private: bytes, public: bytes, peer: int) -> bytes:
-        try:
-            return keys.agree(private, public)
-        except keys.LowOrderPointError:
-            raise PeerError(peer, "share-keys", "its public key is a point of low order") from None
 
     def _reply(self, received: Message, reply: _M) -> _M:
         self._memory.received = keys.digest(received.encode())

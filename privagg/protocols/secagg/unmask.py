@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.errors import Abort, PeerError
-from privagg.protocols.secagg import derivations
+from privagg.protocols.secagg import derivations, pairing
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.topology import Topology
@@ -129,15 +129,16 @@ class Unmasker:
         row = self.topology.row(client)
         peers = row[self.survivors[row]]
         length = prg.seed_bytes(self.params.prg)
-        seeds = np.empty((len(peers), length), np.uint8)
-        for place, peer in enumerate(map(int, peers)):
-            secret = keys.agree(private, self.public_keys[peer, keys.KEY_BYTES :].tobytes())
-            seeds[place] = np.frombuffer(
-                derivations.pairwise_mask_seed(
-                    secret, self.context, self.roster, client, peer, length
-                ),
-                np.uint8,
-            )
+        seeds = pairing.mask_seeds(
+            private,
+            self.public_keys[peers, keys.KEY_BYTES :],
+            context=self.context,
+            roster=self.roster,
+            own=client,
+            peers=peers,
+            length=length,
+            round="unmasking",
+        )
         # The peer added +stream if its index is the higher one, -stream else.
         return seeds, np.where(peers > client, -1, 1).astype(np.int8)
 
