@@ -1,9 +1,10 @@
-"""Unit costs of this machine, measured in about a second, and how they add up to a round.
+"""Unit costs of this machine, measured in a second or two, and how they add up to a round.
 
 The model: a client pays per peer (two key agreements, key derivation, encryption and decryption),
 per peer and coordinate (the mask stream), per coordinate (encoding and packing) and per share; the
 server pays per edge for relaying, per client that left for rebuilding its masks, and per coordinate
-for each mask it takes off. CPU seconds, single thread.
+for each mask it takes off. CPU seconds, single thread. Costs are medians: a round is long enough to
+meet a busy machine's average, not its best moment.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
 
 import numpy as np
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, messages
+from privagg.protocols.secagg import derivations, messages, pairing
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
@@ -24,6 +27,9 @@ from privagg.protocols.secagg.states import Phase
 from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = ["Units", "measure"]
+
+_SIZES = (8, 48)
+"""Clients of the two small rounds from which the costs per client and per peer are told apart."""
 
 _WORDS = 1 << 18
 """Coordinates of the vectors that per-coordinate costs are measured on."""
@@ -103,10 +109,13 @@ class Units:
 
 def measure(params: Params) -> Units:
     """Measure the unit costs for rounds like `params`, on this machine, now."""
-    small, large = _round_seconds(params, 6), _round_seconds(params, 30)
+    few, many = _SIZES
+    small, large = _round_seconds(params, few), _round_seconds(params, many)
     # seconds(n) = n * fixed + n * (n - 1) * per peer, for clients and server alike.
-    per_peer = [max((b / 30 - a / 6) / 24, 0.0) for a, b in zip(small, large, strict=True)]
-    fixed = [max(a / 6 - 5 * peer, 0.0) for a, peer in zip(small, per_peer, strict=True)]
+    per_peer = [
+        max((b / many - a / few) / (many - few), 0.0) for a, b in zip(small, large, strict=True)
+    ]
+    fixed = [max(a / few - (few - 1) * peer, 0.0) for a, peer in zip(small, per_peer, strict=True)]
     stream, seed = _stream_seconds(params)
     vector_client, vector_server = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
@@ -123,7 +132,7 @@ def measure(params: Params) -> Units:
         combine_term=combine,
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
-        self_seed=_best(
+        self_seed=_typical(
             lambda: [
                 (
                     derivations.commitment(bytes(16), bytes(32), client),
@@ -136,15 +145,15 @@ def measure(params: Params) -> Units:
     )
 
 
-def _best(work: Callable[[], object], repeats: int = 3) -> float:
-    """Return the least CPU seconds of `repeats` calls, after one that warms up."""
+def _typical(work: Callable[[], object], repeats: int = 5) -> float:
+    """Return the median CPU seconds of `repeats` calls, after one that warms up."""
     work()
     seconds = []
     for _ in range(repeats):
         began = time.thread_time()
         work()
         seconds.append(time.thread_time() - began)
-    return min(seconds)
+    return median(seconds)
 
 
 def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
@@ -160,11 +169,8 @@ def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
         dropout=0.0,
         min_cohort=2,
     )
-    spent = [float("inf"), float("inf")]
-    for _ in range(3):
-        once = _play(small)
-        spent = [min(before, now) for before, now in zip(spent, once, strict=True)]
-    return spent[0], spent[1]
+    runs = [_play(small) for _ in range(3)]
+    return median(run[0] for run in runs), median(run[1] for run in runs)
 
 
 def _play(params: Params) -> tuple[float, float]:
@@ -219,10 +225,13 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
     length = prg.seed_bytes(params.prg)
     seeds = np.frombuffer(OS.take(64 * length), np.uint8).reshape(64, length)
     signs = np.ones(64, np.int8)
-    long, short = np.zeros(_WORDS, params.word), np.zeros(1, params.word)
-    few = _best(lambda: prg.accumulate(long, seeds[:4], signs[:4], suite=params.prg))
-    setup = _best(lambda: prg.accumulate(short, seeds, signs, suite=params.prg)) / 64
-    return few / 4 / _WORDS, setup
+    # As long as the round's vectors: what the caches do to them is part of the cost.
+    size = min(params.length, 8 * _WORDS)
+    count = max(1, min(64, 8 * _WORDS // size))
+    long, short = np.zeros(size, params.word), np.zeros(1, params.word)
+    work = partial(prg.accumulate, long, seeds[:count], signs[:count], suite=params.prg)
+    setup = _typical(lambda: prg.accumulate(short, seeds, signs, suite=params.prg)) / 64
+    return max(_typical(work) / count - setup, 0.0) / size, setup
 
 
 def _vector_seconds(params: Params) -> tuple[float, float]:
@@ -245,28 +254,34 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
         message = messages.MaskedInput.decode(data, sized, peer=0)
         np.add(accumulator, message.vector, out=accumulator)
 
-    return _best(encode) / _WORDS, _best(add) / _WORDS
+    return _typical(encode) / _WORDS, _typical(add) / _WORDS
 
 
 def _sharing_seconds() -> tuple[float, float, float]:
     """Return seconds per coefficient and point, per share rebuilt, per factor of the weights."""
     points = np.arange(1, 201, dtype=np.uint64)
     secrets = np.zeros((2, sharing.SECRET_BYTES), np.uint8)
-    share = _best(lambda: sharing.split(secrets, 100, points, OS)) / (6 * 100 * 200)
-    lagrange = _best(lambda: sharing.Combiner(points)) / 200**2
+    share = _typical(lambda: sharing.split(secrets, 100, points, OS)) / (6 * 100 * 200)
+    lagrange = _typical(lambda: sharing.Combiner(points)) / 200**2
     combiner = sharing.Combiner(points[:100])
     shares = np.zeros((100, 200, sharing.LIMBS), np.uint64)
-    return share, _best(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
+    return share, _typical(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
 
 
 def _agreement_seconds(params: Params) -> float:
     length = prg.seed_bytes(params.prg)
     private = OS.take(32)
-    public = keys.public_key(OS.take(32))
-
-    def pair() -> None:
-        for peer in range(1, 21):
-            secret = keys.agree(private, public)
-            derivations.pairwise_mask_seed(secret, bytes(32), bytes(32), 0, peer, length)
-
-    return _best(pair) / 20
+    public = np.frombuffer(keys.public_key(OS.take(32)), np.uint8)
+    publics, peers = np.tile(public, (100, 1)), np.arange(1, 101, dtype=np.uint32)
+    work = partial(
+        pairing.mask_seeds,
+        private,
+        publics,
+        context=bytes(32),
+        roster=bytes(32),
+        own=0,
+        peers=peers,
+        length=length,
+        round="calibration",
+    )
+    return _typical(work) / len(peers)
