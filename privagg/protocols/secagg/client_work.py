@@ -1,0 +1,140 @@
+"""What a client computes: sharing, encrypting, decrypting and masking, on its memory.
+
+The functions are free of decisions: what may be done when, and what must be checked before, is in
+:mod:`privagg.protocols.secagg.client`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg import keys, prg, sharing
+from privagg.entropy import Entropy
+from privagg.errors import PeerError
+from privagg.protocols.secagg import derivations, layout
+from privagg.protocols.secagg.client_state import ClientMemory
+from privagg.protocols.secagg.columns import pack_rows, unpack_rows
+from privagg.protocols.secagg.messages import KeyRoster, ShareBundle
+from privagg.protocols.secagg.params import Params
+
+__all__ = ["add_masks", "encrypt_shares", "key_pair", "open_shares", "split_secrets"]
+
+
+def key_pair(memory: ClientMemory, purpose: bytes) -> tuple[bytes, bytes]:
+    """Return this client's (private, public) X25519 keys for ``b"cipher"`` or ``b"mask"``."""
+    seed = memory.cipher_seed if purpose == b"cipher" else memory.mask_seed
+    return derivations.key_pair(seed, purpose, memory.context, memory.own_index)
+
+
+def split_secrets(
+    memory: ClientMemory, members: NDArray[np.uint32], threshold: int, entropy: Entropy
+) -> NDArray[np.uint64]:
+    """Share the seeds of s and b among `members`: (members, 2, LIMBS); points are index + 1."""
+    secrets = np.frombuffer(memory.mask_seed + memory.self_seed, np.uint8)
+    return sharing.split(
+        secrets.reshape(2, sharing.SECRET_BYTES),
+        threshold,
+        members.astype(np.uint64) + np.uint64(1),
+        entropy,
+    )
+
+
+def encrypt_shares(
+    memory: ClientMemory, roster: KeyRoster, shares: NDArray[np.uint64]
+) -> NDArray[np.uint8]:
+    """Encrypt each peer's shares, (peers, CIPHERTEXT_BYTES); keep the keys of the way back.
+
+    Raises
+    ------
+    PeerError
+        If a peer's key is a point of low order.
+    """
+    index = memory.own_index
+    private, _ = key_pair(memory, b"cipher")
+    peers = [int(member) for member in roster.members]
+    columns = np.empty((len(peers), layout.CIPHERTEXT_BYTES), np.uint8)
+    memory.inward = np.zeros((len(peers), keys.AEAD_KEY_BYTES), np.uint8)
+    memory.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
+    packed = pack_rows(shares.reshape(len(peers), layout.SHARE_WORDS))
+    for slot, peer in enumerate(peers):
+        if peer == index:
+            memory.own_shares = shares[slot].copy()
+            continue
+        secret = _agree(private, roster.keys[slot, : keys.KEY_BYTES].tobytes(), peer)
+        outward, inward = derivations.share_keys(secret, memory.context, memory.roster, index, peer)
+        associated = derivations.associated_data(memory.context, memory.roster, index, peer)
+        columns[slot] = np.frombuffer(
+            keys.encrypt(outward, packed[slot].tobytes(), associated), np.uint8
+        )
+        memory.inward[slot] = np.frombuffer(inward, np.uint8)
+    sent: NDArray[np.uint8] = columns[roster.members != index]
+    return sent
+
+
+def open_shares(
+    memory: ClientMemory, bundle: ShareBundle
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Open the peers' ciphertexts.
+
+    Returns
+    -------
+    held : (members, 2, LIMBS) uint64 array
+        The shares held of each member; zero where there is none.
+    opened : (members,) bool array
+        Whose ciphertext opened for this round, sender and receiver, to reduced field elements.
+    """
+    index = memory.own_index
+    plain = np.zeros((len(memory.members), layout.PLAINTEXT_BYTES), np.uint8)
+    opened = np.zeros(len(memory.members), np.bool_)
+    for column, slot in enumerate(np.flatnonzero(bundle.present)):
+        peer = int(memory.members[slot])
+        associated = derivations.associated_data(memory.context, memory.roster, peer, index)
+        text = keys.decrypt(
+            memory.inward[slot].tobytes(), bundle.ciphertexts[column].tobytes(), associated
+        )
+        if text is not None:
+            plain[slot] = np.frombuffer(text, np.uint8)
+            opened[slot] = True
+    elements, reduced = unpack_rows(plain)
+    held = elements.reshape(len(memory.members), 2, sharing.LIMBS)
+    opened &= reduced
+    held[~opened] = 0
+    return held, opened
+
+
+def add_masks(
+    memory: ClientMemory,
+    params: Params,
+    words: NDArray[Any],
+    present: NDArray[np.bool_],
+    model: bytes,
+) -> None:
+    """Add PRG(b) and, per peer in U2, plus or minus the pair's stream (figure 4, round 2)."""
+    index = memory.own_index
+    private, _ = key_pair(memory, b"mask")
+    length = prg.seed_bytes(params.prg)
+    slots = np.flatnonzero(present)
+    seeds = np.empty((len(slots) + 1, length), np.uint8)
+    signs = np.ones(len(slots) + 1, np.int8)
+    for row, slot in enumerate(slots):
+        peer = int(memory.members[slot])
+        secret = _agree(private, memory.mask_keys[slot].tobytes(), peer)
+        seed = derivations.pairwise_mask_seed(
+            secret, memory.context, memory.roster, index, peer, length, model
+        )
+        seeds[row] = np.frombuffer(seed, np.uint8)
+        signs[row] = 1 if index > peer else -1
+    own = derivations.self_mask_seed(memory.self_seed, memory.context, index, length)
+    seeds[-1] = np.frombuffer(own, np.uint8)
+    prg.accumulate(words, seeds, signs, suite=params.prg)
+    words &= words.dtype.type(2**params.modulus_bits - 1)
+
+
+def _agree(private: bytes, public: bytes, peer: int) -> bytes:
+    try:
+        return keys.agree(private, public)
+    except keys.LowOrderPointError:
+        raise PeerError(peer, "share-keys", "its public key is a point of low order") from None
