@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.rebuild import Blame
 from privagg.trees import Structure
 
 __all__ = ["Result", "Truth"]
@@ -71,6 +72,8 @@ class Result:
         What stochastic rounding can add to one coordinate of the sum; 0 for integers.
     clipped : int
         Coordinates outside the clip, over all survivors: known only because this is a simulation.
+    blame : tuple of Blame
+        Wrong or missing shares that the round got over, and whose they may be.
     insecure_seed : bool
         The run was seeded: whoever knows the seed knows every secret.
     """
@@ -88,6 +91,7 @@ class Result:
     max_error: float
     error_bound: float
     clipped: int
+    blame: tuple[Blame, ...]
     insecure_seed: bool
 
     @classmethod
@@ -102,6 +106,7 @@ class Result:
         up: dict[str, NDArray[np.int64]],
         down: dict[str, NDArray[np.int64]],
         seconds: dict[str, dict[str, float]],
+        blame: tuple[Blame, ...],
         insecure_seed: bool,
     ) -> Result:
         """Compare the aggregate with the plain sum and put the pieces together."""
@@ -128,6 +133,7 @@ class Result:
             max_error=error,
             error_bound=bound,
             clipped=truth.clipped,
+            blame=blame,
             insecure_seed=insecure_seed,
         )
 

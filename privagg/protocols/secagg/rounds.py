@@ -18,15 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import entropy as entropies
+from privagg import keys
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.client import Client
+from privagg.protocols.secagg.identity import Directory, Roster, Signer
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.result import Result, Truth
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import ROUNDS, Phase
+from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.transcript import Transcript
 from privagg.trees import Structure
 
@@ -36,7 +39,6 @@ Progress = Callable[[str, int, int], None]
 """Called with the round's name, the clients done and the clients in it."""
 
 _A = TypeVar("_A")
-_M = TypeVar("_M", bound=Message)
 
 
 def run(
@@ -48,6 +50,9 @@ def run(
     policy: Policy | None = None,
     seed: int | None = None,
     workers: int = 1,
+    identities: Sequence[Signer] | None = None,
+    roster: Directory | None = None,
+    model: bytes = b"",
     transcript: Transcript | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -67,16 +72,20 @@ def run(
     weights : sequence of n ints, optional
         One per client, where ``params`` are weighted.
     dropouts : mapping of client to round name, optional
-        The round before whose message the client leaves, one of ``advertise-keys``,
-        ``share-keys``, ``masked-input``, ``consistency-check``, ``unmasking``. The
-        consistency check has no message in a semi-honest round: who leaves there is gone at
-        unmasking.
+        The round before whose message the client leaves, one of :data:`ROUNDS`. Where the threat
+        model has no such round, who leaves there is gone in the next.
     policy : Policy, optional
         What every client insists on; by default what `params` promises.
     seed : int, optional
         Makes the run repeatable and **insecure**; the result says so.
     workers : int
         Threads over the clients and for unmasking. It changes speed only.
+    identities : sequence of n Signers, optional
+        The clients' identities where messages are signed; new ones are made if left out.
+    roster : Directory, optional
+        The directory that verifies them; by default their public keys.
+    model : bytes
+        Digest of the shared parameters, the same for all; see :meth:`Client.masked_input`.
     transcript : Transcript, optional
         Records every message.
     progress : callable, optional
@@ -96,13 +105,35 @@ def run(
         If a party misbehaves, which here would be a fault of the implementation.
     """
     source = entropies.from_seed(seed)
+    leaves = _leaves(params, dropouts or {})
+    inputs = Inputs(params, vectors, weights)
+    if params.signed and identities is None:
+        made = [
+            keys.Identity.generate(source.spawn(f"identity/{index}"))
+            for index in range(params.clients)
+        ]
+        identities, roster = made, Roster(identity.public for identity in made)
+    if params.signed and (roster is None or len(identities or ()) != params.clients):
+        raise UsageError(
+            "identities",
+            f"{len(identities or ())} signers, {'a' if roster else 'no'} roster",
+            f"{params.clients} signers and the roster that verifies them",
+        )
     driver = _Driver(
         params=params,
-        inputs=Inputs(params, vectors, weights),
-        leaves=_leaves(params, dropouts or {}),
-        policy=policy,
+        inputs=inputs,
+        leaves=leaves,
+        policy=policy or (Policy.of(params, roster) if params.signed else None),
         source=source,
-        server=Server(params, entropy=source.spawn("server"), workers=workers),
+        server=Server(
+            params,
+            roster=roster,
+            model=model,
+            entropy=source.spawn("server"),
+            workers=workers,
+        ),
+        identities=identities if params.signed else None,
+        model=model,
         workers=workers,
         transcript=transcript,
         progress=progress or (lambda name, done, total: None),
@@ -169,6 +200,8 @@ class _Driver:
     policy: Policy | None
     source: Entropy
     server: Server
+    identities: Sequence[Signer] | None
+    model: bytes
     workers: int
     transcript: Transcript | None
     progress: Progress
@@ -186,24 +219,23 @@ class _Driver:
         def advertise_keys(client: Client, start: messages.Start) -> Message:
             return client.advertise_keys(start)
 
-        for index in self._staying(0):
-            self.clients[index] = Client(
-                self.params, self.policy, entropy=self.source.spawn(f"client/{index}")
-            )
-        self._round(0, server.start, messages.Start, advertise_keys)
+        # Semi-malicious only: with the keys fixed, everyone's randomness draws the graph.
+        def commit_graph(client: Client, request: messages.GraphRequest) -> Message:
+            return client.commit_graph(request)
+
+        def reveal_graph(client: Client, challenge: messages.GraphChallenge) -> Message:
+            return client.reveal_graph(challenge)
 
         # Round 1, ShareKeys: the roster goes out, encrypted shares of two seeds come back.
         def share_keys(client: Client, roster: messages.KeyRoster) -> Message:
             return client.share_keys(roster)
-
-        self._round(1, server.message_for, messages.KeyRoster, share_keys)
 
         # Round 2, MaskedInputCollection: shares are relayed, masked vectors come back.
         def masked_input(client: Client, bundle: messages.ShareBundle) -> Message:
             index = int(client.index or 0)
             vector, weight = self.inputs.vector(index), self.inputs.weight(index)
             try:
-                message = client.masked_input(bundle, vector, weight=weight)
+                message = client.masked_input(bundle, vector, weight=weight, model=self.model)
             except UsageError as error:
                 raise UsageError(
                     f"client {index}: {error.argument}", error.found, error.allowed, error.hint
@@ -211,15 +243,39 @@ class _Driver:
             truth.add(vector, weight, client.clipped)
             return message
 
-        self._round(2, server.message_for, messages.ShareBundle, masked_input)
+        # Round 3, ConsistencyCheck, active only: everyone signs the sets it was shown.
+        def consistency_check(client: Client, survivors: messages.SurvivorSet) -> Message:
+            return client.consistency_check(survivors)
 
-        # Round 3, ConsistencyCheck, has no message between semi-honest parties.
-        # Round 4, Unmasking: the survivor set goes out, one share per peer comes back.
-        def unmasking(client: Client, survivors: messages.SurvivorSet) -> Message:
-            return client.unmasking(survivors)
+        # Round 4, Unmasking: survivors (and signatures) go out, one share per peer comes back.
+        def unmasking(
+            client: Client, message: messages.SurvivorSet | messages.SignatureSet
+        ) -> Message:
+            return client.unmasking(message)
 
-        self._round(4, server.message_for, messages.SurvivorSet, unmasking)
-        assert server.phase is Phase.DONE
+        steps: dict[Phase, tuple[type[Message], Callable[..., Message]]] = {
+            Phase.ADVERTISE_KEYS: (messages.Start, advertise_keys),
+            Phase.COMMIT_GRAPH: (messages.GraphRequest, commit_graph),
+            Phase.REVEAL_GRAPH: (messages.GraphChallenge, reveal_graph),
+            Phase.SHARE_KEYS: (messages.KeyRoster, share_keys),
+            Phase.MASKED_INPUT: (messages.ShareBundle, masked_input),
+            Phase.CONSISTENCY_CHECK: (messages.SurvivorSet, consistency_check),
+            Phase.UNMASKING: (
+                messages.SignatureSet
+                if self.params.threat is Threat.ACTIVE
+                else messages.SurvivorSet,
+                unmasking,
+            ),
+        }
+        for index in self._staying(0):
+            self.clients[index] = Client(
+                self.params,
+                self.policy,
+                identity=None if self.identities is None else self.identities[index],
+                entropy=self.source.spawn(f"client/{index}"),
+            )
+        while server.phase is not Phase.DONE:
+            self._round(server.phase, *steps[server.phase])
         return Result.of(
             params=self.params,
             aggregate=server.result(),
@@ -229,33 +285,29 @@ class _Driver:
             up=self.up,
             down=self.down,
             seconds={party: dict(rounds) for party, rounds in self.seconds.items()},
+            blame=server.blame,
             insecure_seed=self.source.insecure,
         )
 
-    def _round(
-        self,
-        number: int,
-        outgoing: Callable[[int], Message],
-        kind: type[_M],
-        answer: Callable[[Client, _M], Message],
-    ) -> None:
+    def _round(self, phase: Phase, kind: type[Message], answer: Callable[..., Message]) -> None:
         """Carry the server's message to each client that stays and its answer back."""
-        name = ROUNDS[number]
-        self.up[name] = np.zeros(self.params.clients, np.int64)
-        self.down[name] = np.zeros(self.params.clients, np.int64)
+        name = phase.title
+        for account in (self.up, self.down):  # a graph may be drawn more than once
+            account.setdefault(name, np.zeros(self.params.clients, np.int64))
         expected = set(map(int, self.server.alive()))
-        indices = [index for index in self._staying(number) if index in expected]
+        indices = [index for index in self._staying(phase.value) if index in expected]
         broadcast: dict[int, bytes] = {}
 
         def send(index: int) -> tuple[int, bytes]:
             with self._clock("server", name):
-                message = outgoing(index)
-                # One roster object serves every client of the complete graph: encode it once.
+                message = self.server.message_for(index)
+                # One object serves every client of the complete graph: encode it once.
                 data = broadcast.get(id(message))
                 if data is None:
                     data = message.encode()
-                    if isinstance(message, messages.KeyRoster) and message.universe:
-                        broadcast[id(message)] = data
+                    if isinstance(message, messages.KeyRoster | messages.SignatureSet):
+                        if self.params.graph is Graph.COMPLETE:
+                            broadcast[id(message)] = data
             self._record(name, "server", index, kind.__name__, data)
             return index, data
 
