@@ -59,9 +59,9 @@ class LazyGroup(click.RichGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Import the command that is named first in `args`; suggest the nearest if unknown."""
         name = args[0]
-        target = self._targets.pop(name, None)
-        if target is not None:
-            self.commands[name] = _load(target)
+        if name in self._targets:
+            self.commands[name] = _load(self._targets[name])
+            del self._targets[name]
         elif name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
             near = get_close_matches(name, self.commands, n=3, cutoff=0.5)
             hint = (
