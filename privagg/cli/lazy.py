@@ -14,7 +14,7 @@ from typing import Any
 
 import rich_click as click
 
-__all__ = ["Branch", "LazyGroup", "Leaf"]
+__all__ = ["Branch", "LazyGroup", "Leaf", "NoCommand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Branch:
     children: Mapping[str, Leaf | Branch]
 
 
+class NoCommand(click.UsageError):
+    """A group was named and none of its commands; the message is the group's help."""
+
+
 class LazyGroup(click.RichGroup):
     """A group made from a table.
 
@@ -49,6 +53,12 @@ class LazyGroup(click.RichGroup):
             else:
                 self.add_command(click.RichCommand(name=name, help=entry.summary))
                 self._targets[name] = entry.target
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a line that ends at a group: its help is the answer, but no result."""
+        if not args and not ctx.resilient_parsing:
+            raise NoCommand(ctx.get_help(), ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the table's order."""

@@ -97,6 +97,8 @@ def run(args: Sequence[str]) -> int:
         code = _invoke(list(args), state)
     except BrokenPipeError:
         code = ExitCode.READER_GONE
+    except SystemExit as stop:  # a library's own: rich ends so when its reader is gone
+        code = stop.code if isinstance(stop.code, int) else ExitCode.UNEXPECTED
     except BaseException as error:  # the last frame: whatever comes is shown and gets its code
         code = exit_code(error)
         _fail(error, state)

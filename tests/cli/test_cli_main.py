@@ -96,7 +96,7 @@ def test_without_a_command_there_is_help_on_stderr_and_a_usage_error(run, capsys
     [
         (["docter"], "Did you mean 'doctor'?"),
         (["data", "lst"], "Did you mean 'list'?"),
-        (["probe", "--treshold", "3"], "'--threshold'"),
+        (["probe", "--treshold", "3"], "--threshold"),
         (["xyzzy"], "doctor"),
     ],
 )
