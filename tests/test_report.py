@@ -8,7 +8,6 @@ import math
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from privagg.report import (
     Series,
     Table,
     plain,
-    write_file,
 )
 
 LINE = Plot(
@@ -421,40 +419,3 @@ def test_text_and_json_need_no_extra(monkeypatch):
     report = Report("t", {"a": 1}, [Table("T", ["a"], [[1]])], [LINE])
     assert report.to_json()
     assert printed(report)
-
-
-# Files
-
-
-def test_write_file_replaces_the_whole_file(tmp_path):
-    target = tmp_path / "f"
-    target.write_bytes(b"a long old content")
-    link = tmp_path / "link"
-    link.symlink_to(target)
-    write_file(link, b"new")
-    assert target.read_bytes() == b"new"
-    assert link.is_symlink()
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_write_file_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
-    target = tmp_path / "f"
-    target.write_bytes(b"old")
-
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:1])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space"):
-        write_file(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_write_file_refuses_folders(tmp_path):
-    with pytest.raises(UsageError, match="folder that exists"):
-        write_file(tmp_path / "no" / "f", b"")
-    with pytest.raises(UsageError, match="not a folder"):
-        write_file(tmp_path, b"")
