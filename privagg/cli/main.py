@@ -21,6 +21,18 @@ from privagg.cli.lazy import Branch, LazyGroup, Leaf
 __all__ = ["COMMANDS", "main", "root", "run"]
 
 COMMANDS: dict[str, Leaf | Branch] = {
+    "simulate": Branch(
+        "Run a protocol with all its parties here, on real or generated input.",
+        {
+            "secagg": Leaf("privagg.cli.simulate_secagg:secagg", "Run a secure aggregation round."),
+        },
+    ),
+    "plan": Branch(
+        "Parameters and costs before a run.",
+        {
+            "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {
