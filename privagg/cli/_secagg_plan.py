@@ -131,17 +131,18 @@ def report(
 def _choices(params: Params, threat: Threat, expected: int) -> Table:
     encoding = params.encoding
     numbers = "integers" if encoding.clip is None else f"floats within ±{encoding.clip:.6g}"
-    holders = "every client" if params.graph is Graph.COMPLETE else "each client's neighbours"
+    everyone = params.graph is Graph.COMPLETE
+    holders = "every client holds them" if everyone else "a client's neighbours hold them"
     rows: list[list[Cell]] = [
         ["threat model", threat.value, f"{count(params.corrupt)} may collude with the server"],
         ["graph", params.graph.value, "who shares secrets with whom"],
         ["neighbours", str(params.neighbours), "of each client"],
-        ["threshold", str(params.threshold), f"shares rebuild a secret; {holders} hold them"],
+        ["threshold", str(params.threshold), f"shares rebuild a secret; {holders}"],
         ["smallest cohort", str(params.min_cohort), f"inputs in the sum; {expected} are expected"],
         [
             "modulus",
             f"2**{params.modulus_bits}",
-            f"a sum of {encoding.value_bits}-bit {numbers} fits",
+            f"no sum of {encoding.value_bits}-bit {numbers} wraps around",
         ],
         ["mask stream", params.prg.value, ""],
     ]

@@ -28,9 +28,9 @@ def count(clients: int) -> str:
 
 def guarantee(params: Params) -> str:
     """Say against whom the round protects its inputs."""
-    who = "the server" + (
-        f" and up to {count(params.corrupt)} colluding with it" if params.corrupt else ""
-    )
+    who = "the server learns"
+    if params.corrupt:
+        who = f"the server and up to {count(params.corrupt)} colluding with it learn"
     match params.threat:
         case secagg.Threat.SEMI_HONEST:
             how = "as long as all follow the protocol and only look at what they see (semi-honest)"
@@ -39,7 +39,7 @@ def guarantee(params: Params) -> str:
         case _:
             how = "whatever they do (active)"
     odds = f", but for a probability of 2**-{params.sigma}" if params.graph == "sparse" else ""
-    return f"{who} learn no more of the other inputs than their sum, {how}{odds}"
+    return f"{who} no more of the other inputs than their sum, {how}{odds}"
 
 
 def parameters(params: Params) -> dict[str, object]:

@@ -24,7 +24,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
     "simulate": Branch(
         "Run a protocol with all its parties here, on real or generated input.",
         {
-            "secagg": Leaf("privagg.cli.simulate_secagg:secagg", "Run a secure aggregation round."),
+            "secagg": Leaf(
+                "privagg.cli.simulate_secagg:secagg",
+                "Run a secure aggregation round with all its parties in this process.",
+            ),
         },
     ),
     "plan": Branch(
