@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -97,5 +98,27 @@ def shell() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(
             command_line, capture_output=True, text=True, env=environment, **settings
         )
+
+    return call
+
+
+@pytest.fixture
+def simulate(run, capsys):
+    """Run the command; return the JSON object and the text on stderr."""
+
+    def call(*args, code=0):
+        found = run("simulate", "secagg", *args, "--json")
+        out, err = capsys.readouterr()
+        assert found == code, err
+        return json.loads(out), err
+
+    return call
+
+
+@pytest.fixture
+def refused(simulate):
+    def call(*args):
+        data, _ = simulate(*args, code=2)
+        return data["error"]["message"]
 
     return call
