@@ -167,7 +167,7 @@ def rounds_of(draw, sizes, graph):
         k = 2 * draw(st.integers(1, min(6, (clients - 2) // 2)))
         options["threshold"] = draw(st.integers(2, max(2, k // 2)))
         params = sparse(clients, 3, neighbours=k, **options)
-    stay = draw(st.sampled_from([0.5, 0.7, 0.9]))
+    stay = draw(st.sampled_from([0.5, 0.8, 0.97]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     leaves = np.where(rng.random(clients) < stay, STAYS, rng.integers(0, 5, clients))
     return params, leaves.tolist()
