@@ -220,9 +220,10 @@ class Server:
         Abort
             If too few are left to go on. No share that would reveal anything has been asked for.
         PeerError
-            If shares do not open a client's commitment or rebuild its advertised key.
+            If shares do not open a client's commitment or rebuild its advertised key, or no inputs
+            have this sum.
         UsageError
-            If no inputs have this sum (some client sent others), or all weights are zero.
+            If all weights are zero, so that there is no mean. The round is over then, too.
         """
         if self._phase in (Phase.DONE, Phase.ABORTED):
             raise UsageError("close", f"a server that is {self._phase.name.lower()}", "an open one")
@@ -442,6 +443,4 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        unmasker.remove_masks(self._accumulator)
-        count = int(self._here[Phase.MASKED_INPUT].sum())
-        self._aggregate = self._params.encoding.decode(self._accumulator, count=count)
+        self._aggregate = unmasker.aggregate(self._accumulator)
