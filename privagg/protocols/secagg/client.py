@@ -74,6 +74,8 @@ class Client:
             raise UsageError("params", type(params).__name__, "secagg.Params")
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         self._params = params
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
@@ -151,6 +153,7 @@ class Client:
             checks.own_keys_are_listed(roster, index, own)
             checks.enough_holders(len(roster.members), self._params, roster.round)
             checks.keys_are_canonical(roster)
+            checks.keys_have_full_order(roster)
             checks.keys_are_distinct(roster, own)
             memory.members = roster.members
             memory.mask_keys = np.ascontiguousarray(roster.keys[:, keys.KEY_BYTES :])
@@ -191,7 +194,10 @@ class Client:
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
-            values = np.asarray(vector)
+            try:
+                values = np.asarray(vector)
+            except ValueError:  # NumPy's for lists of unequal lengths
+                raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
             if values.shape != (params.dim,):
                 raise UsageError(
                     "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
@@ -209,6 +215,8 @@ class Client:
                         "server", bundle.round, "a ciphertext from this client to itself"
                     )
                 holders[own_slot] = True
+            named = int(bundle.present.sum()) + 1
+            checks.cohort_matches_set(bundle.cohort, named, own_slot is not None, bundle.round)
             checks.enough_holders(int(holders.sum()), params, bundle.round)
             memory.held = self._decrypt(bundle)
             memory.holders = holders
@@ -241,7 +249,12 @@ class Client:
             flags = survivors.survivors
             checks.bitmap_covers_roster(flags, len(memory.members), survivors.round)
             checks.survivors_within_holders(flags, memory.holders, memory.members)
-            checks.survivors_include_self(flags, self._own_slot)
+            own_slot = self._own_slot
+            checks.survivors_include_self(flags, own_slot)
+            named = int(flags.sum()) + (own_slot is None)
+            checks.cohort_matches_set(
+                survivors.cohort, named, own_slot is not None, survivors.round
+            )
             checks.enough_holders(int(flags.sum()), params, survivors.round)
             kind = flags.astype(np.intp)  # 0: share of the mask key's seed, 1: of the self mask's
             chosen = memory.held[np.arange(len(flags)), kind][memory.holders]

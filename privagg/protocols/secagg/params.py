@@ -103,6 +103,10 @@ class Params:
         _whole("eta", self.eta, 1, 128)
         if not isinstance(self.encoding, Encoding):
             raise UsageError("encoding", self.encoding, "an Encoding")
+        for name, kind in (("graph", Graph), ("threat", Threat), ("prg", Suite)):
+            # A string that equals a member would take the other branch of every ``is``.
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(name, getattr(self, name), f"a member of {kind.__name__}")
         if self.threat is not Threat.SEMI_HONEST:
             raise UsageError(
                 "threat",

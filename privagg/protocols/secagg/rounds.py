@@ -95,11 +95,13 @@ def run(
     PeerError
         If a party misbehaves, which here would be a fault of the implementation.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "secagg.Params")
     source = entropies.from_seed(seed)
     driver = _Driver(
         params=params,
         inputs=Inputs(params, vectors, weights),
-        leaves=_leaves(params, dropouts or {}),
+        leaves=_leaves(params, {} if dropouts is None else dropouts),
         policy=policy,
         source=source,
         server=Server(params, entropy=source.spawn("server"), workers=workers),
@@ -119,7 +121,7 @@ class Inputs:
         vectors: Sequence[Any] | NDArray[Any],
         weights: Sequence[int] | None,
     ) -> None:
-        if not hasattr(vectors, "__len__") or not hasattr(vectors, "__getitem__"):
+        if not _is_sequence(vectors):
             raise UsageError(
                 "vectors", type(vectors).__name__, "a sequence with an item per client"
             )
@@ -127,12 +129,16 @@ class Inputs:
             raise UsageError(
                 "vectors", f"{len(vectors)} items", f"one for each of {params.clients} clients"
             )
+        if weights is not None and not _is_sequence(weights):
+            raise UsageError("weights", type(weights).__name__, "a sequence with an int per client")
         if (weights is not None) != params.encoding.weighted:
             raise UsageError(
                 "weights",
                 "none" if weights is None else f"{len(weights)} weights",
                 "weights exactly when the parameters are weighted",
-                "Pass weighted=True and max_weight to Params.recommend." if weights else "",
+                "Pass weighted=True and max_weight to Params.recommend."
+                if weights is not None
+                else "",
             )
         if weights is not None and len(weights) != params.clients:
             raise UsageError("weights", f"{len(weights)} weights", f"{params.clients} weights")
@@ -325,8 +331,21 @@ class _Clock:
         self._account[self._name] += time.thread_time() - self._began
 
 
+def _is_sequence(value: object) -> bool:
+    """Say whether items can be taken by position: a dict has ``[]`` too, an array may have none."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__getitem__")
+        and not isinstance(value, Mapping)
+    )
+
+
 def _leaves(params: Params, dropouts: Mapping[int, str]) -> NDArray[np.int8]:
     """Return per client the number of the round before which it leaves; 5 if it stays."""
+    if not isinstance(dropouts, Mapping):
+        raise UsageError("dropouts", type(dropouts).__name__, "a mapping of client to round name")
     leaves = np.full(params.clients, len(ROUNDS), np.int8)
     for client, name in dropouts.items():
         if isinstance(client, bool) or not isinstance(client, int | np.integer):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privagg import keys, sharing
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
-from privagg.errors import Abort, PeerError, UsageError
+from privagg.errors import Abort, PeerError, PrivaggError, UsageError
 from privagg.protocols.secagg import derivations, messages
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -79,6 +79,8 @@ class Server:
     ) -> None:
         if not isinstance(params, Params):
             raise UsageError("params", type(params).__name__, "secagg.Params")
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         if session is None:
             session = entropy.take(16)
         if not isinstance(session, bytes) or len(session) != 16:
@@ -138,8 +140,7 @@ class Server:
 
     def start(self, client: int) -> Start:
         """Return the invitation of a client, by its index."""
-        if not 0 <= client < self._params.clients:
-            raise UsageError("client", client, f"0 to {self._params.clients - 1}")
+        self._topology.check_index(client)
         return Start(
             tag=self._tag,
             session=self._session,
@@ -219,7 +220,10 @@ class Server:
         Abort
             If too few are left to go on. No share that would reveal anything has been asked for.
         PeerError
-            If shares do not open a client's commitment or rebuild its advertised key.
+            If shares do not open a client's commitment or rebuild its advertised key, or no inputs
+            have this sum.
+        UsageError
+            If all weights are zero, so that there is no mean. The round is over then, too.
         """
         if self._phase in (Phase.DONE, Phase.ABORTED):
             raise UsageError("close", f"a server that is {self._phase.name.lower()}", "an open one")
@@ -239,7 +243,7 @@ class Server:
             else:
                 self._unmask()
                 self._phase = Phase.DONE
-        except (Abort, PeerError):
+        except PrivaggError:
             self._phase = Phase.ABORTED
             self._accumulator = self._accumulator[:0]
             raise
@@ -253,7 +257,8 @@ class Server:
         UsageError
             If the client left in an earlier round, or nothing is due.
         """
-        if not 0 <= client < self._params.clients or not self._expected()[client]:
+        self._topology.check_index(client)
+        if not self._expected()[client]:
             raise UsageError("client", client, "a client of the round before", "It has left.")
         if self._phase is Phase.SHARE_KEYS:
             return self._key_roster(client)
@@ -438,6 +443,4 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        unmasker.remove_masks(self._accumulator)
-        count = int(self._here[Phase.MASKED_INPUT].sum())
-        self._aggregate = self._params.encoding.decode(self._accumulator, count=count)
+        self._aggregate = unmasker.aggregate(self._accumulator)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.entropy import Entropy
+from privagg.errors import UsageError
 from privagg.protocols.secagg import graph
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph
@@ -34,6 +35,12 @@ class Topology:
         if params.graph is Graph.SPARSE:
             self._rows = graph.build(params.clients, params.neighbours, entropy.take(32))
             self._slots = graph.reverse_positions(self._rows)
+
+    def check_index(self, client: int) -> None:
+        """Raise UsageError if `client` is no client's index."""
+        whole = isinstance(client, int | np.integer) and not isinstance(client, bool)
+        if not whole or not 0 <= client < self._clients:
+            raise UsageError("client", client, f"an index from 0 to {self._clients - 1}")
 
     def row(self, client: int) -> NDArray[np.uint32]:
         """Return the neighbours of `client`, (k,) ascending."""

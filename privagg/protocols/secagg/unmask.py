@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
-from privagg.errors import Abort, PeerError
+from privagg.encoding import Aggregate
+from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.secagg import derivations
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph
@@ -58,6 +59,27 @@ class Unmasker:
     survivors: NDArray[np.bool_] = field(repr=False)
     responders: NDArray[np.bool_] = field(repr=False)
     workers: int = 1
+
+    def aggregate(self, accumulator: NDArray[Any]) -> Aggregate:
+        """Take the masks off the sum, in place, and decode it.
+
+        Raises
+        ------
+        PeerError
+            As :meth:`remove_masks`, or if no inputs of the survivors have this sum: some client
+            sent words outside the encoding, which one cannot be known.
+        UsageError
+            If all weights are zero, so that there is no mean.
+        """
+        self.remove_masks(accumulator)
+        try:
+            return self.params.encoding.decode(accumulator, count=int(self.survivors.sum()))
+        except UsageError as error:
+            if not accumulator.any():  # nobody's fault: zero is a weight
+                raise
+            raise PeerError(
+                "some client", "unmasking", f"words outside the encoding: {error}"
+            ) from None
 
     def remove_masks(self, accumulator: NDArray[Any]) -> None:
         """Turn the sum of masked vectors into the sum of inputs, in place, mod 2**modulus_bits.
