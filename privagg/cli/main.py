@@ -29,7 +29,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
         },
     ),
     "doctor": Leaf(
-        "privagg.cli.doctor:command_doctor", "Show versions, extras, and what runs fast here."
+        "privagg.cli.doctor:doctor_command", "Show versions, extras, and what runs fast here."
     ),
     "completion": Leaf(
         "privagg.cli.completion:command", "Print the completion script for a shell."
