@@ -27,6 +27,7 @@ from privagg.errors import UsageError
 __all__ = [
     "AEAD_KEY_BYTES",
     "KEY_BYTES",
+    "LOW_ORDER_POINTS",
     "SIGNATURE_BYTES",
     "TAG_BYTES",
     "Identity",
@@ -58,6 +59,19 @@ _ANY_PRIVATE = bytes(range(32))
 _NONCE = bytes(12)
 _SHA256 = hashes.SHA256()
 _FIELD_PRIME = (2**255 - 19).to_bytes(32, "little")
+
+
+LOW_ORDER_POINTS = frozenset(
+    bytes.fromhex(point)
+    for point in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        "ec" + "ff" * 30 + "7f",
+    )
+)
+"""The canonical encodings of the X25519 points whose order divides 8, on the curve or its twist."""
 
 
 class LowOrderPointError(ValueError):

@@ -16,7 +16,7 @@ import numpy as np
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, messages
+from privagg.protocols.secagg import derivations, layout, messages
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
@@ -228,7 +228,7 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
 def _vector_seconds(params: Params) -> tuple[float, float]:
     """Return seconds per coordinate of a client's encoding and packing, and of the server's."""
     sized = replace(params, dim=_WORDS)
-    tag = bytes(messages.TAG_BYTES)
+    tag = bytes(layout.TAG_BYTES)
     low = 0.0 if params.encoding.clip is not None else 0
     vector = np.full(_WORDS, low)
 

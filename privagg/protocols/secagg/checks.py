@@ -39,9 +39,11 @@ __all__ = [
     "survivors_are_acceptable",
     "threshold_exceeds_equivocation",
     "cohort_is_large_enough",
+    "cohort_matches_set",
     "enough_holders",
     "keys_are_canonical",
     "keys_are_distinct",
+    "keys_have_full_order",
     "own_keys_are_listed",
     "policy_is_met",
     "same_round",
@@ -124,6 +126,16 @@ def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: st
         raise Abort(f"round {round}: the cohort is below min_cohort", count, policy.min_cohort)
 
 
+def cohort_matches_set(count: int, named: int, complete: bool, round: str) -> None:
+    """Require a stated cohort to be the set itself, or a set that these neighbours fit into.
+
+    Else a server could state a large cohort beside a small set, and ``min_cohort`` would be void.
+    `named` counts the members of the set, this client included.
+    """
+    if count != named if complete else count < named:
+        raise PeerError(_SERVER, round, f"a cohort of {count} with {named} clients named")
+
+
 def enough_holders(count: int, params: Params, round: str) -> None:
     """Require t parties that hold, or will hold, shares of this client's secrets."""
     if count < params.threshold:
@@ -148,6 +160,13 @@ def keys_are_canonical(roster: KeyRoster) -> None:
     if not good.all():
         culprit = int(roster.members[int(np.argmin(good.all(axis=1)))])
         raise PeerError(culprit, "share-keys", "a public key that is not canonically encoded")
+
+
+def keys_have_full_order(roster: KeyRoster) -> None:
+    """Require public keys of full order: with the others every agreement is known to everyone."""
+    for member, row in zip(roster.members, roster.keys.reshape(-1, 2, keys.KEY_BYTES), strict=True):
+        if any(key.tobytes() in keys.LOW_ORDER_POINTS for key in row):
+            raise PeerError(int(member), "share-keys", "a public key that is a point of low order")
 
 
 def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
@@ -276,7 +295,10 @@ def survivors_are_acceptable(
     cohort_is_large_enough(message.cohort, policy, params, message.round)
     bitmap_covers_roster(flags, len(memory.members), message.round)
     survivors_within_holders(flags, memory.holders, memory.members)
-    survivors_include_self(flags, memory.own_slot)
+    own_slot = memory.own_slot
+    survivors_include_self(flags, own_slot)
+    named = int(flags.sum()) + (own_slot is None)
+    cohort_matches_set(message.cohort, named, own_slot is not None, message.round)
     enough_holders(int(flags.sum()), params, message.round)
 
 

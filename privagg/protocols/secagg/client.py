@@ -98,6 +98,8 @@ class Client:
             raise UsageError("params", type(params).__name__, "secagg.Params")
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         self._params = params
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
@@ -224,6 +226,7 @@ class Client:
             checks.own_keys_are_listed(roster, memory.own_index, own)
             checks.enough_holders(len(roster.members), params, roster.round)
             checks.keys_are_canonical(roster)
+            checks.keys_have_full_order(roster)
             checks.keys_are_distinct(roster, own)
             if params.signed and policy.roster is not None:
                 checks.keys_are_signed(roster, memory.context, policy.roster)
@@ -282,7 +285,10 @@ class Client:
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
-            values = np.asarray(vector)
+            try:
+                values = np.asarray(vector)
+            except ValueError:  # NumPy's for lists of unequal lengths
+                raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
             if values.shape != (params.dim,):
                 raise UsageError(
                     "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
@@ -300,6 +306,8 @@ class Client:
                 checks.no_ciphertext_to_self(holders, own_slot)
                 holders[own_slot] = opened[own_slot] = True
                 held[own_slot] = memory.own_shares
+            named = int(bundle.present.sum()) + 1
+            checks.cohort_matches_set(bundle.cohort, named, own_slot is not None, bundle.round)
             checks.enough_holders(int(opened.sum()), params, bundle.round)
             checks.threshold_exceeds_equivocation(int(holders.sum()), params, self._policy)
             memory.held, memory.opened, memory.holders = held, opened, holders

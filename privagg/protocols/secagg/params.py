@@ -106,6 +106,10 @@ class Params:
         _whole("eta", self.eta, 1, 128)
         if not isinstance(self.encoding, Encoding):
             raise UsageError("encoding", self.encoding, "an Encoding")
+        for name, kind in (("graph", Graph), ("threat", Threat), ("prg", Suite)):
+            # A string that equals a member would take the other branch of every ``is``.
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(name, getattr(self, name), f"a member of {kind.__name__}")
         _graph_fits_threat(self.graph, self.threat)
         _ = self.modulus_bits  # raises CapacityError where nothing fits
         if self.graph is Graph.COMPLETE:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privagg.protocols.secagg import calibration, messages, thresholds
+from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
@@ -119,7 +119,7 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         expansion=(total - proof) / params.raw_bytes,
         expansion_formula=expansion_formula(params),
         memory_server=params.length * params.word.itemsize
-        + edges * max(messages.CIPHERTEXT_BYTES, 24)
+        + edges * max(layout.CIPHERTEXT_BYTES, 24)
         + params.clients * 96,
         cpu_seconds_client=units.client(params),
         cpu_seconds_server=units.server(params, gone),

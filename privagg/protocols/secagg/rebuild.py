@@ -139,9 +139,9 @@ class Rebuilder:
             raise PeerError(
                 client,
                 "unmasking",
-                f"its secret cannot be rebuilt: {len(points)} shares with a threshold of {t} correct "
-                f"{max((len(points) - t) // 2, 0)} wrong ones; it dealt wrong shares, or more "
-                "holders than that sent wrong ones",
+                f"its secret cannot be rebuilt: {len(points)} shares with a threshold of {t} "
+                f"correct {max((len(points) - t) // 2, 0)} wrong ones; it dealt wrong shares, or "
+                "more holders than that sent wrong ones",
             )
         secret, wrong = found
         self._wrong.update((client, int(holder)) for holder in holders[wrong])

@@ -104,8 +104,10 @@ def run(
     PeerError
         If a party misbehaves, which here would be a fault of the implementation.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "secagg.Params")
     source = entropies.from_seed(seed)
-    leaves = _leaves(params, dropouts or {})
+    leaves = _leaves(params, {} if dropouts is None else dropouts)
     inputs = Inputs(params, vectors, weights)
     if params.signed and identities is None:
         made = [
@@ -150,7 +152,7 @@ class Inputs:
         vectors: Sequence[Any] | NDArray[Any],
         weights: Sequence[int] | None,
     ) -> None:
-        if not hasattr(vectors, "__len__") or not hasattr(vectors, "__getitem__"):
+        if not _is_sequence(vectors):
             raise UsageError(
                 "vectors", type(vectors).__name__, "a sequence with an item per client"
             )
@@ -158,12 +160,16 @@ class Inputs:
             raise UsageError(
                 "vectors", f"{len(vectors)} items", f"one for each of {params.clients} clients"
             )
+        if weights is not None and not _is_sequence(weights):
+            raise UsageError("weights", type(weights).__name__, "a sequence with an int per client")
         if (weights is not None) != params.encoding.weighted:
             raise UsageError(
                 "weights",
                 "none" if weights is None else f"{len(weights)} weights",
                 "weights exactly when the parameters are weighted",
-                "Pass weighted=True and max_weight to Params.recommend." if weights else "",
+                "Pass weighted=True and max_weight to Params.recommend."
+                if weights is not None
+                else "",
             )
         if weights is not None and len(weights) != params.clients:
             raise UsageError("weights", f"{len(weights)} weights", f"{params.clients} weights")
@@ -297,6 +303,7 @@ class _Driver:
         expected = set(map(int, self.server.alive()))
         indices = [index for index in self._staying(phase.value) if index in expected]
         broadcast: dict[int, bytes] = {}
+        index_free = kind in (messages.KeyRoster, messages.SignatureSet)
 
         def send(index: int) -> tuple[int, bytes]:
             with self._clock("server", name):
@@ -305,9 +312,8 @@ class _Driver:
                 data = broadcast.get(id(message))
                 if data is None:
                     data = message.encode()
-                    if isinstance(message, messages.KeyRoster | messages.SignatureSet):
-                        if self.params.graph is Graph.COMPLETE:
-                            broadcast[id(message)] = data
+                    if index_free and self.params.graph is Graph.COMPLETE:
+                        broadcast[id(message)] = data
             self._record(name, "server", index, kind.__name__, data)
             return index, data
 
@@ -377,8 +383,21 @@ class _Clock:
         self._account[self._name] += time.thread_time() - self._began
 
 
+def _is_sequence(value: object) -> bool:
+    """Say whether items can be taken by position: a dict has ``[]`` too, an array may have none."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__getitem__")
+        and not isinstance(value, Mapping)
+    )
+
+
 def _leaves(params: Params, dropouts: Mapping[int, str]) -> NDArray[np.int8]:
-    """Return per client the number of the round before which it leaves; 5 if it stays."""
+    """Return per client the number of the round before which it leaves; 7 if it stays."""
+    if not isinstance(dropouts, Mapping):
+        raise UsageError("dropouts", type(dropouts).__name__, "a mapping of client to round name")
     leaves = np.full(params.clients, len(ROUNDS), np.int8)
     for client, name in dropouts.items():
         if isinstance(client, bool) or not isinstance(client, int | np.integer):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
-from privagg.errors import Abort, PeerError, UsageError
+from privagg.errors import PeerError, PrivaggError, UsageError
 from privagg.protocols.secagg import derivations, layout, merkle
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
@@ -105,6 +105,8 @@ class Server:
                 f"the identities of {params.clients} clients, where the threat model is "
                 f"{params.threat.value}",
             )
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         if session is None:
             session = entropy.take(layout.SESSION_BYTES)
         if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
@@ -248,7 +250,9 @@ class Server:
         Abort
             If too few are left to go on. No share that would reveal anything has been asked for.
         PeerError
-            If wrong shares leave a secret that the sum needs unknown.
+            If wrong shares leave a secret that the sum needs unknown, or no inputs have this sum.
+        UsageError
+            If all weights are zero, so that there is no mean. The round is over then, too.
         """
         phase = self._phase
         if phase in (Phase.DONE, Phase.ABORTED):
@@ -273,7 +277,7 @@ class Server:
                 )
             elif phase is Phase.UNMASKING:
                 self._unmask()
-        except (Abort, PeerError):
+        except PrivaggError:
             self._phase = Phase.ABORTED
             self._accumulator = self._accumulator[:0]
             raise
@@ -288,7 +292,8 @@ class Server:
         UsageError
             If the client left in an earlier round, or nothing is due.
         """
-        if not 0 <= client < self._params.clients or not self._expected()[client]:
+        _natural("client", client, 0, self._params.clients - 1)
+        if not self._expected()[client]:
             raise UsageError("client", client, "a client of the round before", "It has left.")
         phase = self._phase
         if phase is Phase.ADVERTISE_KEYS:
@@ -477,11 +482,10 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        self._blame = unmasker.remove_masks(self._accumulator)
-        count = int(self._here[Phase.MASKED_INPUT].sum())
-        self._aggregate = self._params.encoding.decode(self._accumulator, count=count)
+        self._aggregate, self._blame = unmasker.aggregate(self._accumulator)
 
 
-def _natural(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+def _natural(name: str, value: Any, low: int, high: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= int(value) <= high:
         raise UsageError(name, value, f"a whole number from {low} to {high}")

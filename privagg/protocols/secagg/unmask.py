@@ -1,8 +1,8 @@
 """Unmasking: rebuild the secrets that the sum needs, check each, and take its masks off.
 
 Bonawitz et al., CCS 2017, figure 4, round 4. A rebuilt self-mask seed must open the commitment its
-owner sent, a rebuilt mask-key seed must give the key its owner advertised: a wrong share never gives
-a wrong sum. What fails is corrected where there are surplus shares
+owner sent, a rebuilt mask-key seed must give the key its owner advertised: a wrong share never
+gives a wrong sum. What fails is corrected where there are surplus shares
 (:mod:`privagg.protocols.secagg.rebuild`), and reported.
 """
 
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, prg
+from privagg.encoding import Aggregate
+from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg import derivations
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame, Rebuilder
@@ -51,6 +53,28 @@ class Unmasker:
     survivors: NDArray[np.bool_] = field(repr=False)
     responders: NDArray[np.bool_] = field(repr=False)
     workers: int = 1
+
+    def aggregate(self, accumulator: NDArray[Any]) -> tuple[Aggregate, tuple[Blame, ...]]:
+        """Take the masks off the sum, in place, and decode it.
+
+        Raises
+        ------
+        PeerError
+            As :meth:`remove_masks`, or if no inputs of the survivors have this sum: some client
+            sent words outside the encoding (or was shown another model), which cannot be known.
+        UsageError
+            If all weights are zero, so that there is no mean.
+        """
+        blame = self.remove_masks(accumulator)
+        try:
+            total = self.params.encoding.decode(accumulator, count=int(self.survivors.sum()))
+        except UsageError as error:
+            if not accumulator.any():  # nobody's fault: zero is a weight
+                raise
+            raise PeerError(
+                "some client", "unmasking", f"words outside the encoding: {error}"
+            ) from None
+        return total, blame
 
     def remove_masks(self, accumulator: NDArray[Any]) -> tuple[Blame, ...]:
         """Turn the sum of masked vectors into the sum of inputs, in place, mod 2**modulus_bits.
