@@ -21,7 +21,7 @@ from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import Phase
-from privagg.protocols.secagg.thresholds import Graph
+from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Units", "measure"]
 
@@ -55,6 +55,8 @@ class Units:
         Key agreement and derivation for one pair.
     self_seed : float
         Checking and deriving one self mask.
+    verification : float
+        Checking one signature.
     """
 
     client_fixed: float
@@ -70,6 +72,7 @@ class Units:
     lagrange_term: float
     agreement: float
     self_seed: float
+    verification: float
 
     def client(self, params: Params) -> float:
         """Return the CPU seconds of one client that stays to the end."""
@@ -80,6 +83,7 @@ class Units:
             + 6 * params.threshold * (peers + 1) * self.share_term
             + (peers + 1) * (self.seed + coordinates * self.stream)
             + coordinates * self.vector_client
+            + _signed_rounds(params) * peers * self.verification
         )
 
     def server(self, params: Params, gone: int) -> float:
@@ -98,7 +102,13 @@ class Units:
             + stayed * self.self_seed
             + pairs * self.agreement
             + masks * (self.seed + coordinates * self.stream)
+            + _signed_rounds(params) * clients * self.verification
         )
+
+
+def _signed_rounds(params: Params) -> int:
+    """Return in how many rounds each client checks a signature of each peer."""
+    return {Threat.SEMI_HONEST: 0, Threat.SEMI_MALICIOUS: 1, Threat.ACTIVE: 2}[params.threat]
 
 
 def measure(params: Params) -> Units:
@@ -123,6 +133,7 @@ def measure(params: Params) -> Units:
         combine_term=combine,
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
+        verification=_verification_seconds(),
         self_seed=_best(
             lambda: [
                 (
@@ -154,6 +165,7 @@ def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
         clients=clients,
         dim=1,
         graph=Graph.COMPLETE,
+        threat=Threat.SEMI_HONEST,  # signatures are measured on their own
         neighbours=clients - 1,
         threshold=2,
         corrupt=0,
@@ -257,6 +269,14 @@ def _sharing_seconds() -> tuple[float, float, float]:
     combiner = sharing.Combiner(points[:100])
     shares = np.zeros((100, 200, sharing.LIMBS), np.uint64)
     return share, _best(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
+
+
+def _verification_seconds() -> float:
+    identity = keys.Identity.generate()
+    signature = identity.sign(bytes(32))
+    return (
+        _best(lambda: [keys.verify(identity.public, bytes(32), signature) for _ in range(20)]) / 20
+    )
 
 
 def _agreement_seconds(params: Params) -> float:

@@ -206,6 +206,10 @@ class GraphProof:
         paths = reader.raw_array(members, depth * merkle.DIGEST_BYTES)
         return cls(openings=openings, paths=paths, depth=depth)
 
+    def encoded_size(self) -> int:
+        """Return the bytes of this proof."""
+        return 4 + self.openings.size + 1 + self.paths.size
+
     @staticmethod
     def size(params: Params, members: int) -> int:
         """Return the encoded bytes for so many members when every client takes part."""

@@ -214,6 +214,7 @@ class _Driver:
     clients: dict[int, Client] = field(default_factory=dict)
     up: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     down: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    proofs: dict[int, int] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(
         default_factory=lambda: {"client": defaultdict(float), "server": defaultdict(float)}
     )
@@ -290,6 +291,7 @@ class _Driver:
             truth=truth,
             up=self.up,
             down=self.down,
+            proofs=self.proofs,
             seconds={party: dict(rounds) for party, rounds in self.seconds.items()},
             blame=server.blame,
             insecure_seed=self.source.insecure,
@@ -308,6 +310,8 @@ class _Driver:
         def send(index: int) -> tuple[int, bytes]:
             with self._clock("server", name):
                 message = self.server.message_for(index)
+                if isinstance(message, messages.KeyRoster) and message.proof is not None:
+                    self.proofs[index] = message.proof.encoded_size()
                 # One object serves every client of the complete graph: encode it once.
                 data = broadcast.get(id(message))
                 if data is None:
