@@ -7,18 +7,21 @@ bytes on their way, and look at what each party then is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from privagg import entropy
-from privagg.errors import Abort
 from privagg.protocols import secagg
-from privagg.protocols.secagg import checks, messages
+from privagg.protocols.secagg import messages
+from privagg.protocols.secagg.calibration import Units
 from privagg.protocols.secagg.states import ClientState, Phase
 
 SEED = 7
 """Seed of every play that does not ask for another; seeded, so that twins can be compared."""
+
+FREE = Units(**{field.name: 0.0 for field in fields(Units)})
+"""Operations that take no time, for plans that are asked for bytes only."""
 
 Alter = Callable[[int, bytes], bytes]
 """Client's index and encoded message to what arrives in its place."""
@@ -179,11 +182,6 @@ def due(play, index=0):
     return messages.decode(play.ask(index), play.params, peer="server")
 
 
-def changed(message, **fields):
-    """Return the message with other fields, after a trip over the wire."""
-    return replace(message, **fields)
-
-
 def is_empty_handed(client):
     """Say whether a client has given up and remembers no secret."""
     memory = client._memory
@@ -196,28 +194,3 @@ def is_empty_handed(client):
         and not any(len(array) for array in arrays)
         and not memory.own_shares.any()
     )
-
-
-def seed_of_sparse_neighbours(play):
-    """Return the neighbours of every client, as the server's graph has them."""
-    topology = play.server._topology
-    return [set(map(int, topology.row(index))) for index in range(play.params.clients)]
-
-
-__all__ = [
-    "BOTH",
-    "SEED",
-    "STAGES",
-    "Abort",
-    "Play",
-    "changed",
-    "checks",
-    "complete",
-    "due",
-    "inputs",
-    "is_empty_handed",
-    "play_to",
-    "respond",
-    "seed_of_sparse_neighbours",
-    "sparse",
-]

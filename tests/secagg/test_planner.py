@@ -6,15 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from parties import BOTH, Play, complete, inputs, sparse
+from parties import BOTH, FREE, Play, complete, inputs, sparse
 
 from privagg.errors import CapacityError, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg.calibration import Units
 from privagg.protocols.secagg.states import ROUNDS
-
-FREE = Units(**{field.name: 0.0 for field in fields(Units)})
-"""Operations that take no time: for tests that ask for bytes only."""
 
 
 def plan(params):

@@ -192,8 +192,6 @@ def load(state: bytes, params: Params) -> ClientMemory:
 
 def _array(name: str, value: bytes) -> NDArray[Any]:
     dtype, row = _ARRAYS[name]
-    flat = np.frombuffer(value, dtype)
-    width = int(np.prod(row, dtype=np.int64))
-    if flat.size % width:
+    if len(value) % (np.dtype(dtype).itemsize * int(np.prod(row, dtype=np.int64))):
         raise UsageError("state", f"a cut field {name}", "an unchanged state")
-    return flat.reshape(-1, *row).copy()
+    return np.frombuffer(value, dtype).reshape(-1, *row).copy()
