@@ -17,8 +17,8 @@ from privagg.protocols.secagg.planner import Plan, expansion_formula, plan
 from privagg.protocols.secagg.rebuild import Blame
 from privagg.protocols.secagg.result import Result
 from privagg.protocols.secagg.rounds import run
-from privagg.protocols.secagg.server import Receipt, Server
-from privagg.protocols.secagg.states import ROUNDS, ClientState, Phase
+from privagg.protocols.secagg.server import Server
+from privagg.protocols.secagg.states import ROUNDS, ClientState, Phase, Receipt
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.transcript import Entry, Transcript
 

@@ -6,18 +6,17 @@ graph), by one implementation: the graph only decides who a client's peers are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.entropy import OS, Entropy
-from privagg.errors import Abort, PeerError, UsageError
+from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
-from privagg.protocols.secagg.client_state import ClientMemory, dump, load
+from privagg.protocols.secagg.client_order import OrderedParty
+from privagg.protocols.secagg.client_state import dump, load
 from privagg.protocols.secagg.identity import Signer
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -28,7 +27,6 @@ from privagg.protocols.secagg.messages import (
     GraphReveal,
     KeyRoster,
     MaskedInput,
-    Message,
     ShareBundle,
     ShareKeys,
     SignatureSet,
@@ -37,15 +35,13 @@ from privagg.protocols.secagg.messages import (
     UnmaskShares,
 )
 from privagg.protocols.secagg.params import Params, Policy
-from privagg.protocols.secagg.states import CLIENT_TABLES, ClientState, next_state
+from privagg.protocols.secagg.states import ClientState
 from privagg.protocols.secagg.thresholds import Threat
 
 __all__ = ["Client"]
 
-_M = TypeVar("_M", bound=Message)
 
-
-class Client:
+class Client(OrderedParty):
     """One client of one round.
 
     Guarantee, by ``params.threat``: the server and up to ``policy.max_corrupt`` clients that pool
@@ -100,7 +96,7 @@ class Client:
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
         if not isinstance(entropy, Entropy):
             raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
-        self._params = params
+        super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
         if params.signed != isinstance(identity, Signer):
@@ -113,7 +109,6 @@ class Client:
             )
         self._identity = identity
         self._entropy = entropy
-        self._memory = ClientMemory()
 
     @property
     def state(self) -> ClientState:
@@ -152,8 +147,7 @@ class Client:
             memory.cipher_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.mask_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.self_seed = self._entropy.take(derivations.SEED_BYTES)
-            _, cipher_key = client_work.key_pair(memory, b"cipher")
-            _, mask_key = client_work.key_pair(memory, b"mask")
+            cipher_key, mask_key = client_work.public_keys(memory)
             statement = derivations.advertise_statement(context, start.client, cipher_key, mask_key)
             signature = self._sign(statement)
             if roster is not None and params.signed:
@@ -219,9 +213,7 @@ class Client:
             if earlier is not None:
                 return earlier
             memory, params, policy = self._memory, self._params, self._policy
-            _, cipher_key = client_work.key_pair(memory, b"cipher")
-            _, mask_key = client_work.key_pair(memory, b"mask")
-            own = (cipher_key, mask_key)
+            own = client_work.public_keys(memory)
             checks.cohort_is_large_enough(roster.cohort, policy, params, roster.round)
             checks.own_keys_are_listed(roster, memory.own_index, own)
             checks.enough_holders(len(roster.members), params, roster.round)
@@ -417,10 +409,6 @@ class Client:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
-    @property
-    def _tag(self) -> bytes:
-        return self._memory.context[: layout.TAG_BYTES]
-
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)
 
@@ -433,39 +421,3 @@ class Client:
             memory.members[memory.holders],
             memory.members[memory.survivors],
         )
-
-    def _reply(self, received: Message, reply: _M) -> _M:
-        self._memory.received = keys.digest(received.encode())
-        self._memory.reply = reply
-        return reply
-
-    @contextmanager
-    def _handling(
-        self, message: Message, expected: type[Message], answer: type[_M]
-    ) -> Iterator[_M | None]:
-        """Hold the table: yield an earlier reply to repeat, or None; then move, or abort."""
-        if not isinstance(message, expected):
-            raise UsageError("message", type(message).__name__, expected.__name__)
-        memory = self._memory
-        following = next_state(CLIENT_TABLES[self._params.threat], memory.state, message)
-        if not isinstance(message, Start):
-            checks.same_round(message, self._tag)
-        if following is memory.state:
-            yield self._repeat(message, answer)
-            return
-        try:
-            yield None
-        except (PeerError, Abort):
-            self._memory = ClientMemory.aborted(memory.index)
-            raise
-        memory.state = following
-
-    def _repeat(self, message: Message, answer: type[_M]) -> _M:
-        memory = self._memory
-        if keys.digest(message.encode()) != memory.received:
-            raise PeerError(
-                "server", message.round, f"a second {type(message).__name__} that differs"
-            )
-        if not isinstance(memory.reply, answer):
-            raise PeerError("server", message.round, "a reply that was already delivered")
-        return memory.reply

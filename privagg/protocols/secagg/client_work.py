@@ -20,13 +20,18 @@ from privagg.protocols.secagg.columns import pack_rows, unpack_rows
 from privagg.protocols.secagg.messages import KeyRoster, ShareBundle
 from privagg.protocols.secagg.params import Params
 
-__all__ = ["add_masks", "encrypt_shares", "key_pair", "open_shares", "split_secrets"]
+__all__ = ["add_masks", "encrypt_shares", "key_pair", "open_shares", "public_keys", "split_secrets"]
 
 
 def key_pair(memory: ClientMemory, purpose: bytes) -> tuple[bytes, bytes]:
     """Return this client's (private, public) X25519 keys for ``b"cipher"`` or ``b"mask"``."""
     seed = memory.cipher_seed if purpose == b"cipher" else memory.mask_seed
     return derivations.key_pair(seed, purpose, memory.context, memory.own_index)
+
+
+def public_keys(memory: ClientMemory) -> tuple[bytes, bytes]:
+    """Return this client's public keys c and s."""
+    return key_pair(memory, b"cipher")[1], key_pair(memory, b"mask")[1]
 
 
 def split_secrets(

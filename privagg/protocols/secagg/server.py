@@ -7,7 +7,6 @@ round with whoever has answered, and :meth:`Server.message_for` gives what each 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
-from privagg.protocols.secagg import derivations, layout, merkle
+from privagg.protocols.secagg import derivations, layout
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -36,21 +35,13 @@ from privagg.protocols.secagg.messages import (
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server_graph import GraphDraw
 from privagg.protocols.secagg.server_store import Store
-from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, Phase
+from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, Phase, Receipt
 from privagg.protocols.secagg.survival import enough_are_left
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.topology import Topology
 from privagg.protocols.secagg.unmask import Blame, Unmasker
 
 __all__ = ["Receipt", "Server"]
-
-
-class Receipt(Enum):
-    """What became of a message."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated: the first one counts"
-    LATE = "late: its round is closed, it was not looked at"
 
 
 class Server:
@@ -133,7 +124,6 @@ class Server:
         if params.threat is not Threat.SEMI_MALICIOUS:
             self._topology = Topology(params, entropy.take(32))
         self._accumulator: NDArray[Any] = np.zeros(params.length, params.word)
-        self._signatures = np.zeros((params.clients, 64), np.uint8)
         self._roster = b""
         self._broadcast: KeyRoster | SignatureSet | None = None
         self._aggregate: Aggregate | None = None
@@ -273,7 +263,7 @@ class Server:
                 self._broadcast = SignatureSet(
                     tag=self._tag,
                     signers=here[self._members(0)],
-                    signatures=self._signatures[here],
+                    signatures=self._store.survivor_signatures[here],
                 )
             elif phase is Phase.UNMASKING:
                 self._unmask()
@@ -384,51 +374,29 @@ class Server:
         elif isinstance(message, MaskedInput):
             self._accumulator += message.vector
         elif isinstance(message, ConsistencySignature):
-            self._take_signature(sender, message)
+            sets = (self._here[Phase.SHARE_KEYS], self._here[Phase.MASKED_INPUT])
+            u2, u3 = (np.flatnonzero(flags).astype(np.uint32) for flags in sets)
+            statement = derivations.survivor_statement(
+                self._context, self._roster, self._model, u2, u3
+            )
+            self._store.take_survivor_signature(sender, message, statement, self._directory)
         elif isinstance(message, UnmaskShares):
             shared = self._here[Phase.SHARE_KEYS]
             self._store.take_shares(sender, message, self._edges, shared)
-
-    def _take_signature(self, sender: int, message: ConsistencySignature) -> None:
-        statement = derivations.survivor_statement(
-            self._context,
-            self._roster,
-            self._model,
-            np.flatnonzero(self._here[Phase.SHARE_KEYS]).astype(np.uint32),
-            np.flatnonzero(self._here[Phase.MASKED_INPUT]).astype(np.uint32),
-        )
-        directory = self._directory
-        if directory is None or not directory.verify(sender, statement, message.signature):
-            raise PeerError(
-                sender,
-                message.round,
-                "a signature that is not over the sets and model of the round",
-            )
-        self._signatures[sender] = np.frombuffer(message.signature, np.uint8)
 
     def _fix_keys(self) -> None:
         """Fix U1 and its keys, and the digest over them that everything is bound to."""
         present = self._here[Phase.ADVERTISE_KEYS]
         members = np.flatnonzero(present).astype(np.uint32)
-        rows = self._store.keys[members]
         if self._params.threat is Threat.SEMI_MALICIOUS:
             self._draw = GraphDraw(self._params, self._context, present, self._store.keys)
             self._candidates = present
         elif self._params.graph is Graph.SPARSE:
-            leaves = [
-                merkle.leaf(b"privagg secagg key", self._context, row.tobytes()) for row in rows
-            ]
-            self._roster = merkle.Tree(leaves).root
+            self._roster = self._store.root_of(members, self._context)
         else:
+            rows = self._store.keys[members]
             self._roster = derivations.roster_digest(self._context, members, rows)
-            self._broadcast = KeyRoster(
-                tag=self._tag,
-                cohort=len(members),
-                members=members,
-                keys=rows,
-                universe=self._params.clients,
-                signatures=self._store.signatures[members] if self._params.signed else None,
-            )
+            self._broadcast = self._store.roster_of(members, tag=self._tag, cohort=len(members))
 
     def _fix_graph(self) -> Phase:
         """Draw the graph if everyone who committed revealed, else ask for commitments again."""
@@ -448,14 +416,11 @@ class Server:
         if isinstance(self._broadcast, KeyRoster):
             return self._broadcast
         members = self._members(client)
-        return KeyRoster(
+        return self._store.roster_of(
+            members,
             tag=self._tag,
             cohort=int(self._listed().sum()),
-            members=members,
-            keys=self._store.keys[members],
-            universe=0,
             digest=self._roster,
-            signatures=self._store.signatures[members] if self._params.signed else None,
             proof=None if self._draw is None else self._draw.proof(members),
         )
 

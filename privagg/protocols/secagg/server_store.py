@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 
 from privagg import keys, sharing
 from privagg.errors import PeerError
-from privagg.protocols.secagg import derivations, layout
+from privagg.protocols.secagg import derivations, layout, merkle
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES, Directory
-from privagg.protocols.secagg.messages import AdvertiseKeys, ShareKeys, UnmaskShares
+from privagg.protocols.secagg.messages import (
+    AdvertiseKeys,
+    ConsistencySignature,
+    GraphProof,
+    KeyRoster,
+    ShareKeys,
+    UnmaskShares,
+)
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.topology import Topology
@@ -30,6 +37,8 @@ class Store:
         Advertised c and s keys.
     signatures : (clients, 64) uint8 array
         Signatures over them, where there are some.
+    survivor_signatures : (clients, 64) uint8 array
+        Signatures over the survivor sets, where there are some.
     commitments : (clients, 32) uint8 array
         Commitments to the self-mask seeds.
     ciphertexts : (clients, k, CIPHERTEXT_BYTES) uint8 array
@@ -48,6 +57,7 @@ class Store:
         self._seen_keys: set[bytes] = set()
         self.keys = np.zeros((clients, layout.BOTH_KEYS), np.uint8)
         self.signatures = np.zeros((clients if params.signed else 0, SIGNATURE_BYTES), np.uint8)
+        self.survivor_signatures = np.zeros_like(self.signatures)
         self.commitments = np.zeros((clients, layout.DIGEST_BYTES), np.uint8)
         self.ciphertexts = np.zeros((clients, slots, layout.CIPHERTEXT_BYTES), np.uint8)
         self.shares = np.zeros((0, 0, sharing.LIMBS), np.uint64)
@@ -85,6 +95,53 @@ class Store:
             self.signatures[sender] = np.frombuffer(message.signature, np.uint8)
         self._seen_keys.update(pair)
         self.keys[sender] = rows
+
+    def root_of(self, members: NDArray[np.uint32], context: bytes) -> bytes:
+        """Return the Merkle root over the members' keys, where no client is shown them all."""
+        return merkle.Tree(
+            [
+                merkle.leaf(b"privagg secagg key", context, self.keys[client].tobytes())
+                for client in members
+            ]
+        ).root
+
+    def roster_of(
+        self,
+        members: NDArray[np.uint32],
+        *,
+        tag: bytes,
+        cohort: int,
+        digest: bytes = b"",
+        proof: GraphProof | None = None,
+    ) -> KeyRoster:
+        """Return the roster that shows `members` and their keys."""
+        signed = self._params.signed
+        return KeyRoster(
+            tag=tag,
+            cohort=cohort,
+            members=members,
+            keys=self.keys[members],
+            universe=self._params.clients if self._params.graph is Graph.COMPLETE else 0,
+            digest=digest,
+            signatures=self.signatures[members] if signed else None,
+            proof=proof,
+        )
+
+    def take_survivor_signature(
+        self,
+        sender: int,
+        message: ConsistencySignature,
+        statement: bytes,
+        directory: Directory | None,
+    ) -> None:
+        """Keep a signature over the survivor sets, if it is over those of the round."""
+        if directory is None or not directory.verify(sender, statement, message.signature):
+            raise PeerError(
+                sender,
+                message.round,
+                "a signature that is not over the sets and model of the round",
+            )
+        self.survivor_signatures[sender] = np.frombuffer(message.signature, np.uint8)
 
     def take_ciphertexts(
         self, sender: int, message: ShareKeys, topology: Topology, listed: NDArray[np.bool_]

@@ -20,6 +20,7 @@ __all__ = [
     "SERVER_TABLE",
     "ClientState",
     "Phase",
+    "Receipt",
     "next_state",
 ]
 
@@ -59,6 +60,15 @@ class Phase(Enum):
 
 ROUNDS = tuple(phase.title for phase in Phase if phase.value < Phase.DONE.value)
 """All rounds by name. Those of the graph and the consistency check exist in some threat models."""
+
+
+class Receipt(Enum):
+    """What became of a message."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated: the first one counts"
+    LATE = "late: its round is closed, it was not looked at"
+
 
 _P = Phase
 SEQUENCES: dict[Threat, tuple[Phase, ...]] = {
