@@ -17,7 +17,7 @@ DEMO ?= privagg simulate secagg --data adult --column education \
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIN := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+PIP := $(PY) -m pip install -qq --disable-pip-version-check
 # Code is installed in place, so that only a change of the requirements asks for a new install.
 REQUIREMENTS := pyproject.toml $(CONSTRAINTS)
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
@@ -44,11 +44,13 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made $(REQUIREMENTS)
+	@echo 'Installing into $(VENV): about a minute the first time.'
 	$(PIP) $(PIN) -e '.[plots]'
 	@touch $@
 
 # The extra `dev` holds `plots` too: after this, `make demo` has nothing left to install.
 $(VENV)/.installed-dev: $(VENV)/.made $(REQUIREMENTS)
+	@echo 'Installing into $(VENV), with development tools: one to three minutes the first time.'
 	$(PIP) $(PIN) -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
@@ -84,7 +86,7 @@ wheel-check: dev
 	$(PY) -m build --no-isolation --outdir dist . > /dev/null
 	@set -eu; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
 	  $(PYTHON) -m venv "$$away/venv"; \
-	  "$$away/venv/bin/python" -m pip install --quiet --disable-pip-version-check $(PIN) dist/*.whl; \
+	  "$$away/venv/bin/python" -m pip install -qq --disable-pip-version-check $(PIN) dist/*.whl; \
 	  cd "$$away"; \
 	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
 

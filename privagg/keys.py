@@ -1,4 +1,4 @@
-"""Keys: X25519 agreement, HKDF-SHA256 and AES-128-GCM behind thin, typed functions.
+"""Keys: X25519, Ed25519, HKDF-SHA256 and AES-128-GCM behind thin, typed functions.
 
 Nothing here is our own cryptography. X25519 comes from libsodium through PyNaCl, which releases the
 interpreter lock while it computes; HKDF (RFC 5869) and AES-GCM (NIST SP 800-38D) come from OpenSSL
@@ -9,6 +9,7 @@ promises nothing. Keys are plain ``bytes`` and are not wiped from memory when re
 from __future__ import annotations
 
 import hashlib
+from typing import NoReturn
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -17,12 +18,19 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
 from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey, VerifyKey
 from numpy.typing import NDArray
+
+from privagg.entropy import OS, Entropy
+from privagg.errors import UsageError
 
 __all__ = [
     "AEAD_KEY_BYTES",
     "KEY_BYTES",
+    "LOW_ORDER_POINTS",
+    "SIGNATURE_BYTES",
     "TAG_BYTES",
+    "Identity",
     "LowOrderPointError",
     "agree",
     "canonical_points",
@@ -32,10 +40,14 @@ __all__ = [
     "encrypt",
     "is_low_order",
     "public_key",
+    "verify",
 ]
 
 KEY_BYTES = 32
 """Size of an X25519 private or public key."""
+
+SIGNATURE_BYTES = 64
+"""Size of an Ed25519 signature."""
 
 AEAD_KEY_BYTES = 16
 """Size of an AES-128-GCM key."""
@@ -49,8 +61,74 @@ _SHA256 = hashes.SHA256()
 _FIELD_PRIME = (2**255 - 19).to_bytes(32, "little")
 
 
+LOW_ORDER_POINTS = frozenset(
+    bytes.fromhex(point)
+    for point in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        "ec" + "ff" * 30 + "7f",
+    )
+)
+"""The canonical encodings of the X25519 points whose order divides 8, on the curve or its twist."""
+
+
 class LowOrderPointError(ValueError):
     """The public key lies in the small subgroup: the shared secret would be known to everyone."""
+
+
+class Identity:
+    """An Ed25519 signing key (RFC 8032): who a client is, over many rounds.
+
+    Parameters
+    ----------
+    seed : bytes
+        The private key of 32 bytes, from :meth:`generate` or a key file.
+
+    Raises
+    ------
+    UsageError
+        If `seed` has another size or type.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        if not isinstance(seed, bytes) or len(seed) != KEY_BYTES:
+            raise UsageError("seed", type(seed).__name__, f"{KEY_BYTES} bytes")
+        self._key = SigningKey(seed)
+
+    @classmethod
+    def generate(cls, entropy: Entropy = OS) -> Identity:
+        """Return a new identity."""
+        return cls(entropy.take(KEY_BYTES))
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes: what others pin."""
+        return bytes(self._key.verify_key)
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of 64 bytes over `message`; it is deterministic."""
+        return bytes(self._key.sign(message).signature)
+
+    def secret_bytes(self) -> bytes:
+        """Return the private key of 32 bytes, **secret**, for a key file."""
+        return bytes(self._key)
+
+    def __repr__(self) -> str:
+        return f"Identity(public={self.public.hex()[:16]}...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an identity is a secret and cannot be pickled: use secret_bytes()")
+
+
+def verify(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Say whether `signature` is that of `public` over `message` (Ed25519, RFC 8032)."""
+    try:
+        VerifyKey(public).verify(message, signature)
+    except (CryptoError, ValueError):
+        return False
+    return True
 
 
 def digest(*parts: bytes) -> bytes:

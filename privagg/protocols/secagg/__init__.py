@@ -9,20 +9,25 @@ about its inputs. For the first bound what clients may send; for the second add 
 """
 
 from privagg.protocols.secagg.client import Client
+from privagg.protocols.secagg.derivations import model_digest
+from privagg.protocols.secagg.identity import Directory, Roster, Signer
 from privagg.protocols.secagg.messages import decode
 from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.planner import Plan, expansion_formula, plan
+from privagg.protocols.secagg.rebuild import Blame
 from privagg.protocols.secagg.result import Result
 from privagg.protocols.secagg.rounds import run
-from privagg.protocols.secagg.server import Receipt, Server
-from privagg.protocols.secagg.states import ROUNDS, ClientState, Phase
+from privagg.protocols.secagg.server import Server
+from privagg.protocols.secagg.states import ROUNDS, ClientState, Phase, Receipt
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.transcript import Entry, Transcript
 
 __all__ = [
     "ROUNDS",
+    "Blame",
     "Client",
     "ClientState",
+    "Directory",
     "Entry",
     "Graph",
     "Params",
@@ -31,11 +36,14 @@ __all__ = [
     "Policy",
     "Receipt",
     "Result",
+    "Roster",
     "Server",
+    "Signer",
     "Threat",
     "Transcript",
     "decode",
     "expansion_formula",
+    "model_digest",
     "plan",
     "run",
 ]

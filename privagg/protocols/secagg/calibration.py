@@ -19,12 +19,12 @@ import numpy as np
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, messages, pairing
+from privagg.protocols.secagg import derivations, layout, messages, pairing
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import Phase
-from privagg.protocols.secagg.thresholds import Graph
+from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Units", "measure"]
 
@@ -61,6 +61,8 @@ class Units:
         Key agreement and derivation for one pair.
     self_seed : float
         Checking and deriving one self mask.
+    verification : float
+        Checking one signature.
     """
 
     client_fixed: float
@@ -76,6 +78,7 @@ class Units:
     lagrange_term: float
     agreement: float
     self_seed: float
+    verification: float
 
     def client(self, params: Params) -> float:
         """Return the CPU seconds of one client that stays to the end."""
@@ -86,6 +89,7 @@ class Units:
             + 6 * params.threshold * (peers + 1) * self.share_term
             + (peers + 1) * (self.seed + coordinates * self.stream)
             + coordinates * self.vector_client
+            + _signed_rounds(params) * peers * self.verification
         )
 
     def server(self, params: Params, gone: int) -> float:
@@ -104,7 +108,13 @@ class Units:
             + stayed * self.self_seed
             + pairs * self.agreement
             + masks * (self.seed + coordinates * self.stream)
+            + _signed_rounds(params) * clients * self.verification
         )
+
+
+def _signed_rounds(params: Params) -> int:
+    """Return in how many rounds each client checks a signature of each peer."""
+    return {Threat.SEMI_HONEST: 0, Threat.SEMI_MALICIOUS: 1, Threat.ACTIVE: 2}[params.threat]
 
 
 def measure(params: Params) -> Units:
@@ -132,6 +142,7 @@ def measure(params: Params) -> Units:
         combine_term=combine,
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
+        verification=_verification_seconds(),
         self_seed=_typical(
             lambda: [
                 (
@@ -163,6 +174,7 @@ def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
         clients=clients,
         dim=1,
         graph=Graph.COMPLETE,
+        threat=Threat.SEMI_HONEST,  # signatures are measured on their own
         neighbours=clients - 1,
         threshold=2,
         corrupt=0,
@@ -237,7 +249,7 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
 def _vector_seconds(params: Params) -> tuple[float, float]:
     """Return seconds per coordinate of a client's encoding and packing, and of the server's."""
     sized = replace(params, dim=_WORDS)
-    tag = bytes(messages.TAG_BYTES)
+    tag = bytes(layout.TAG_BYTES)
     low = 0.0 if params.encoding.clip is not None else 0
     vector = np.full(_WORDS, low)
 
@@ -266,6 +278,13 @@ def _sharing_seconds() -> tuple[float, float, float]:
     combiner = sharing.Combiner(points[:100])
     shares = np.zeros((100, 200, sharing.LIMBS), np.uint64)
     return share, _typical(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
+
+
+def _verification_seconds() -> float:
+    identity = keys.Identity.generate()
+    signature = identity.sign(bytes(32))
+    work = partial(keys.verify, identity.public, bytes(32), signature)
+    return _typical(lambda: [work() for _ in range(20)]) / 20
 
 
 def _agreement_seconds(params: Params) -> float:

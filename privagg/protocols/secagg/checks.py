@@ -14,17 +14,36 @@ from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import thresholds
-from privagg.protocols.secagg.messages import KeyRoster, Message
+from privagg.protocols.secagg import derivations, thresholds
+from privagg.protocols.secagg.client_state import ClientMemory
+from privagg.protocols.secagg.identity import Directory
+from privagg.protocols.secagg.messages import (
+    KeyRoster,
+    Message,
+    SignatureSet,
+    Start,
+    SurvivorSet,
+)
 from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = [
     "bitmap_covers_roster",
+    "index_is_ours",
+    "keys_are_signed",
+    "no_ciphertext_to_self",
+    "parameters_are_ours",
+    "signatures_are_valid",
+    "signatures_are_acceptable",
+    "signers_within_survivors",
+    "survivors_are_acceptable",
+    "threshold_exceeds_equivocation",
     "cohort_is_large_enough",
+    "cohort_matches_set",
     "enough_holders",
     "keys_are_canonical",
     "keys_are_distinct",
+    "keys_have_full_order",
     "own_keys_are_listed",
     "policy_is_met",
     "same_round",
@@ -43,7 +62,8 @@ def _corrupt_holders(clients: int, corrupt: int, neighbours: int, sigma: int) ->
 def policy_is_met(params: Params, policy: Policy) -> None:
     """Hold the threshold above the shares of one secret that the corrupt can have, and above 1.
 
-    In the complete graph they hold as many as they are; in the sparse one as many as are among one
+    Against servers that lie it must also exceed half of the holders and the corrupt together. In
+    the complete graph they hold as many as they are; in the sparse one as many as are among one
     client's neighbours but for a probability of ``2**-sigma`` over all clients.
 
     Raises
@@ -69,11 +89,23 @@ def policy_is_met(params: Params, policy: Policy) -> None:
     held = policy.max_corrupt
     if params.graph is Graph.SPARSE:
         held = _corrupt_holders(params.clients, held, params.neighbours, params.sigma)
-    if params.threshold <= held or params.threshold < 2:
+    least = max(held + 1, 2)
+    if params.signed:
+        # 2t > N + corrupt: no two sets of t holders share only liars, so that a server cannot get
+        # one kind of share from one set and the other kind from another.
+        least = max(least, (params.holders + held) // 2 + 1)
+        if policy.roster is None:
+            raise UsageError(
+                "policy.roster",
+                "none",
+                f"the clients' identities, where the threat model is {params.threat.value}",
+                "Pass a Roster, or choose threat='semi-honest' knowingly.",
+            )
+    if params.threshold < least:
         raise UsageError(
             "params.threshold",
             params.threshold,
-            f"at least {max(held + 1, 2)} when {policy.max_corrupt} clients may collude",
+            f"at least {least} when {policy.max_corrupt} clients may collude",
             "Refuse the round, or ask for parameters with a higher threshold.",
         )
 
@@ -92,6 +124,16 @@ def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: st
         raise PeerError(_SERVER, round, f"a cohort of {count} where {params.clients} were invited")
     if count < policy.min_cohort:
         raise Abort(f"round {round}: the cohort is below min_cohort", count, policy.min_cohort)
+
+
+def cohort_matches_set(count: int, named: int, complete: bool, round: str) -> None:
+    """Require a stated cohort to be the set itself, or a set that these neighbours fit into.
+
+    Else a server could state a large cohort beside a small set, and ``min_cohort`` would be void.
+    `named` counts the members of the set, this client included.
+    """
+    if count != named if complete else count < named:
+        raise PeerError(_SERVER, round, f"a cohort of {count} with {named} clients named")
 
 
 def enough_holders(count: int, params: Params, round: str) -> None:
@@ -118,6 +160,13 @@ def keys_are_canonical(roster: KeyRoster) -> None:
     if not good.all():
         culprit = int(roster.members[int(np.argmin(good.all(axis=1)))])
         raise PeerError(culprit, "share-keys", "a public key that is not canonically encoded")
+
+
+def keys_have_full_order(roster: KeyRoster) -> None:
+    """Require public keys of full order: with the others every agreement is known to everyone."""
+    for member, row in zip(roster.members, roster.keys.reshape(-1, 2, keys.KEY_BYTES), strict=True):
+        if any(key.tobytes() in keys.LOW_ORDER_POINTS for key in row):
+            raise PeerError(int(member), "share-keys", "a public key that is a point of low order")
 
 
 def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
@@ -157,3 +206,112 @@ def survivors_include_self(survivors: NDArray[np.bool_], own_slot: int | None) -
     """Require that a client which is asked for shares is a survivor itself."""
     if own_slot is not None and not survivors[own_slot]:
         raise PeerError(_SERVER, "unmasking", "this client is asked to unmask a sum it is not in")
+
+
+def parameters_are_ours(start: Start, params: Params) -> None:
+    """Require the server's parameters to be this client's, and an index within the cohort."""
+    if start.params_digest != params.digest():
+        raise PeerError(_SERVER, start.round, "the server's parameters differ from ours")
+    if start.client >= params.clients:
+        raise PeerError(
+            _SERVER, start.round, f"index {start.client} where there are {params.clients} clients"
+        )
+
+
+def index_is_ours(directory: Directory, index: int, statement: bytes, signature: bytes) -> None:
+    """Require that the roster has this client's identity at the index that the server gave it."""
+    if not directory.verify(index, statement, signature):
+        raise PeerError(
+            _SERVER, "advertise-keys", f"index {index} is another identity's in the roster"
+        )
+
+
+def keys_are_signed(roster: KeyRoster, context: bytes, directory: Directory) -> None:
+    """Require each member's signature over its keys, for this round and its own index."""
+    signatures = roster.signatures
+    if signatures is None or len(signatures) != len(roster.members):
+        raise PeerError(_SERVER, roster.round, "not one signature for each member's keys")
+    for member, row, signature in zip(roster.members, roster.keys, signatures, strict=True):
+        cipher_key, mask_key = row[: keys.KEY_BYTES].tobytes(), row[keys.KEY_BYTES :].tobytes()
+        statement = derivations.advertise_statement(context, int(member), cipher_key, mask_key)
+        if not directory.verify(int(member), statement, signature.tobytes()):
+            raise PeerError(
+                int(member), roster.round, "keys that its identity has not signed for this round"
+            )
+
+
+def no_ciphertext_to_self(present: NDArray[np.bool_], own_slot: int) -> None:
+    """Require that no ciphertext claims to come from this client itself."""
+    if present[own_slot]:
+        raise PeerError(_SERVER, "masked-input", "a ciphertext from this client to itself")
+
+
+def threshold_exceeds_equivocation(holders: int, params: Params, policy: Policy) -> None:
+    """Require 2t > N + corrupt over the holders that are really there (complete graph, signed).
+
+    Then no two sets of t answers can both be had by lying to the honest: one kind of share each.
+    """
+    if not params.signed or params.graph is not Graph.COMPLETE:
+        return
+    if 2 * params.threshold <= holders + policy.max_corrupt:
+        raise PeerError(
+            _SERVER,
+            "masked-input",
+            f"{holders} holders of shares: 2t = {2 * params.threshold} must exceed "
+            f"{holders} + {policy.max_corrupt}",
+        )
+
+
+def signers_within_survivors(
+    signers: NDArray[np.bool_], survivors: NDArray[np.bool_], members: NDArray[np.uint32]
+) -> None:
+    """Require that U4 is a subset of U3."""
+    outside = signers & ~survivors
+    if outside.any():
+        culprit = int(members[int(np.argmax(outside))])
+        raise PeerError(_SERVER, "unmasking", f"client {culprit} signed but is no survivor")
+
+
+def signatures_are_valid(
+    message: SignatureSet, members: NDArray[np.uint32], statement: bytes, directory: Directory
+) -> None:
+    """Require every signature to be over the very sets (and model) that this client signed."""
+    signers = members[message.signers]
+    for signer, signature in zip(signers, message.signatures, strict=True):
+        if not directory.verify(int(signer), statement, signature.tobytes()):
+            raise PeerError(
+                _SERVER,
+                message.round,
+                f"the signature of client {int(signer)} is not over what this client was shown: "
+                "the survivor set, the sharers, the keys or the model differ",
+            )
+
+
+def survivors_are_acceptable(
+    message: SurvivorSet, memory: ClientMemory, params: Params, policy: Policy
+) -> None:
+    """Require of a survivor set all that the functions above say of one."""
+    flags = message.survivors
+    cohort_is_large_enough(message.cohort, policy, params, message.round)
+    bitmap_covers_roster(flags, len(memory.members), message.round)
+    survivors_within_holders(flags, memory.holders, memory.members)
+    own_slot = memory.own_slot
+    survivors_include_self(flags, own_slot)
+    named = int(flags.sum()) + (own_slot is None)
+    cohort_matches_set(message.cohort, named, own_slot is not None, message.round)
+    enough_holders(int(flags.sum()), params, message.round)
+
+
+def signatures_are_acceptable(
+    message: SignatureSet,
+    memory: ClientMemory,
+    params: Params,
+    policy: Policy,
+    statement: bytes,
+) -> None:
+    """Require of the signatures over a survivor set all that the functions above say of them."""
+    bitmap_covers_roster(message.signers, len(memory.members), message.round)
+    signers_within_survivors(message.signers, memory.survivors, memory.members)
+    enough_holders(int(message.signers.sum()), params, message.round)
+    if policy.roster is not None:  # a policy without one is refused when the client is made
+        signatures_are_valid(message, memory.members, statement, policy.roster)

@@ -6,46 +6,58 @@ graph), by one implementation: the graph only decides who a client's peers are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg import keys, prg, sharing
+from privagg import keys
 from privagg.entropy import OS, Entropy
-from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import checks, derivations, messages, pairing
-from privagg.protocols.secagg.client_state import ClientMemory, dump, load
-from privagg.protocols.secagg.columns import pack_rows, unpack_rows
+from privagg.errors import UsageError
+from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
+from privagg.protocols.secagg.client_order import OrderedParty
+from privagg.protocols.secagg.client_state import dump, load
+from privagg.protocols.secagg.identity import Signer
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
+    ConsistencySignature,
+    GraphChallenge,
+    GraphCommitment,
+    GraphRequest,
+    GraphReveal,
     KeyRoster,
     MaskedInput,
-    Message,
     ShareBundle,
     ShareKeys,
+    SignatureSet,
     Start,
     SurvivorSet,
     UnmaskShares,
 )
 from privagg.protocols.secagg.params import Params, Policy
-from privagg.protocols.secagg.states import CLIENT_TABLES, ClientState, next_state
+from privagg.protocols.secagg.states import ClientState
+from privagg.protocols.secagg.thresholds import Threat
 
 __all__ = ["Client"]
 
-_M = TypeVar("_M", bound=Message)
 
-
-class Client:
+class Client(OrderedParty):
     """One client of one round.
 
-    Guarantee (semi-honest): the server and up to ``policy.max_corrupt`` clients that pool all they
-    see learn of this client's input only the sum over a survivor set of at least
-    ``policy.min_cohort`` clients (computational, under X25519, HKDF-SHA256, AES-128-GCM and the
-    mask stream; in the sparse graph but for ``2**-params.sigma``). It does not hold against a
-    server that deviates: such a server can replace keys or show different survivor sets.
+    Guarantee, by ``params.threat``: the server and up to ``policy.max_corrupt`` clients that pool
+    all they see learn of this client's input only the sum over one set of at least
+    ``policy.min_cohort`` clients that it is in.
+
+    - ``semi-honest``: if they follow the protocol. A server that deviates can replace keys or show
+      different survivor sets, and learn more.
+    - ``active`` (complete graph): whatever they do, given that the roster's identities are genuine.
+      The sum over the honest clients in that set can still be shifted by the corrupt ones.
+    - ``semi-malicious`` (sparse graph): whatever they do once the keys have been collected
+      honestly. The set's size is the server's word; that at least t of each client's k neighbours
+      are in it is checked.
+
+    Computational, under X25519, HKDF-SHA256, AES-128-GCM, Ed25519 and the mask stream; in the
+    sparse graph but for ``2**-params.sigma`` per graph drawn (``client_graph.MAX_ATTEMPTS``).
 
     The methods are called in the order below, each with the server's message. A second call with
     the same message returns the same reply, for transports that lose messages, until
@@ -57,28 +69,46 @@ class Client:
     params : Params
         Agreed parameters of the round.
     policy : Policy, optional
-        What this client insists on; by default what `params` promises.
+        What this client insists on; by default what `params` promises. Required, with a roster,
+        where messages are signed.
+    identity : Signer, optional
+        This client's identity; required where messages are signed.
     entropy : Entropy
         Source of every secret; the operating system's by default.
 
     Raises
     ------
     UsageError
-        If `params` do not meet `policy`.
+        If `params` do not meet `policy`, or an identity is missing or superfluous.
     """
 
     def __init__(
-        self, params: Params, policy: Policy | None = None, *, entropy: Entropy = OS
+        self,
+        params: Params,
+        policy: Policy | None = None,
+        *,
+        identity: Signer | None = None,
+        entropy: Entropy = OS,
     ) -> None:
         if not isinstance(params, Params):
             raise UsageError("params", type(params).__name__, "secagg.Params")
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
-        self._params = params
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
+        super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
+        if params.signed != isinstance(identity, Signer):
+            raise UsageError(
+                "identity",
+                type(identity).__name__,
+                f"{'a Signer' if params.signed else 'None'} where the threat model is "
+                f"{params.threat.value}",
+                "Make one with `privagg keys new`." if params.signed else "",
+            )
+        self._identity = identity
         self._entropy = entropy
-        self._memory = ClientMemory()
 
     @property
     def state(self) -> ClientState:
@@ -101,33 +131,71 @@ class Client:
         Raises
         ------
         PeerError
-            If the server's parameters are not this client's, or a round has begun already.
+            If the server's parameters or identities are not this client's, or the index it gives is
+            not where the roster has this client's identity.
         """
         with self._handling(start, Start, AdvertiseKeys) as earlier:
             if earlier is not None:
                 return earlier
-            memory = self._memory
-            if start.params_digest != self._params.digest():
-                raise PeerError("server", start.round, "the server's parameters differ from ours")
-            if start.client >= self._params.clients:
-                raise PeerError(
-                    "server",
-                    start.round,
-                    f"index {start.client} for this client; there are {self._params.clients}",
-                )
-            context = derivations.context(self._params, start.session, start.round_number)
-            if start.tag != context[: messages.TAG_BYTES]:
-                raise PeerError("server", start.round, "the tag does not belong to the session")
+            memory, params, roster = self._memory, self._params, self._policy.roster
+            checks.parameters_are_ours(start, params)
+            identities = b"" if roster is None or not params.signed else roster.digest()
+            context = derivations.context(params, start.session, start.round_number, identities)
+            checks.same_round(start, context[: layout.TAG_BYTES])
             memory.index = start.client
             memory.context = context
             memory.cipher_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.mask_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.self_seed = self._entropy.take(derivations.SEED_BYTES)
-            _, cipher_key = self._key_pair(memory.cipher_seed, b"cipher")
-            _, mask_key = self._key_pair(memory.mask_seed, b"mask")
+            cipher_key, mask_key = client_work.public_keys(memory)
+            statement = derivations.advertise_statement(context, start.client, cipher_key, mask_key)
+            signature = self._sign(statement)
+            if roster is not None and params.signed:
+                checks.index_is_ours(roster, start.client, statement, signature)
             return self._reply(
-                start, AdvertiseKeys(tag=self._tag, cipher_key=cipher_key, mask_key=mask_key)
+                start,
+                AdvertiseKeys(
+                    tag=self._tag, cipher_key=cipher_key, mask_key=mask_key, signature=signature
+                ),
             )
+
+    def commit_graph(self, request: GraphRequest) -> GraphCommitment:
+        """Commit-graph (semi-malicious): with the keys fixed, commit to a part of the graph's seed.
+
+        Raises
+        ------
+        PeerError
+            If the root over the keys changes, or the graph is drawn too often.
+        Abort
+            If the cohort is below the policy's minimum.
+        """
+        with self._handling(request, GraphRequest, GraphCommitment) as earlier:
+            if earlier is not None:
+                return earlier
+            checks.cohort_is_large_enough(
+                int(request.present.sum()), self._policy, self._params, request.round
+            )
+            commitment = client_graph.commit(self._memory, request, self._entropy)
+            return self._reply(request, GraphCommitment(tag=self._tag, commitment=commitment))
+
+    def reveal_graph(self, challenge: GraphChallenge) -> GraphReveal:
+        """Reveal-graph (semi-malicious): with all commitments fixed, open this client's.
+
+        Raises
+        ------
+        PeerError
+            If this client's commitment is left out or others than U1 committed.
+        Abort
+            If the cohort is below the policy's minimum.
+        """
+        with self._handling(challenge, GraphChallenge, GraphReveal) as earlier:
+            if earlier is not None:
+                return earlier
+            checks.cohort_is_large_enough(
+                int(challenge.present.sum()), self._policy, self._params, challenge.round
+            )
+            opening = client_graph.reveal(self._memory, challenge)
+            return self._reply(challenge, GraphReveal(tag=self._tag, opening=opening))
 
     def share_keys(self, roster: KeyRoster) -> ShareKeys:
         """Round 1: check the roster, then share the seeds of s and of the self mask, encrypted.
@@ -135,39 +203,53 @@ class Client:
         Raises
         ------
         PeerError
-            If the roster repeats a key, has one that is not canonical or of low order, lists this
-            client wrongly, or is of another round.
+            If the roster repeats a key, has one that is not canonical, of low order or not signed
+            by its owner for this round, lists this client wrongly, or shows other neighbours than
+            the committed graph.
         Abort
             If the cohort is below the policy's minimum or too few peers could hold shares.
         """
         with self._handling(roster, KeyRoster, ShareKeys) as earlier:
             if earlier is not None:
                 return earlier
-            memory, index = self._memory, self._own_index
-            private, cipher_key = self._key_pair(memory.cipher_seed, b"cipher")
-            _, mask_key = self._key_pair(memory.mask_seed, b"mask")
-            own = (cipher_key, mask_key)
-            checks.cohort_is_large_enough(roster.cohort, self._policy, self._params, roster.round)
-            checks.own_keys_are_listed(roster, index, own)
-            checks.enough_holders(len(roster.members), self._params, roster.round)
+            memory, params, policy = self._memory, self._params, self._policy
+            own = client_work.public_keys(memory)
+            checks.cohort_is_large_enough(roster.cohort, policy, params, roster.round)
+            checks.own_keys_are_listed(roster, memory.own_index, own)
+            checks.enough_holders(len(roster.members), params, roster.round)
             checks.keys_are_canonical(roster)
+            checks.keys_have_full_order(roster)
             checks.keys_are_distinct(roster, own)
+            if params.signed and policy.roster is not None:
+                checks.keys_are_signed(roster, memory.context, policy.roster)
+            if params.threat is Threat.SEMI_MALICIOUS:
+                memory.roster = client_graph.verify(memory, params, roster)
+            else:
+                memory.roster = roster.digest or derivations.roster_digest(
+                    memory.context, roster.members, roster.keys
+                )
             memory.members = roster.members
             memory.mask_keys = np.ascontiguousarray(roster.keys[:, keys.KEY_BYTES :])
-            memory.roster = roster.digest or derivations.roster_digest(
-                memory.context, roster.members, roster.keys
+            shares = client_work.split_secrets(
+                memory, roster.members, params.threshold, self._entropy
             )
-            shares = self._split(roster.members)
-            columns = self._encrypt(private, roster, shares)
-            commitment = derivations.commitment(memory.self_seed, memory.context, index)
+            columns = client_work.encrypt_shares(memory, roster, shares)
+            commitment = derivations.commitment(memory.self_seed, memory.context, memory.own_index)
             return self._reply(
                 roster, ShareKeys(tag=self._tag, commitment=commitment, ciphertexts=columns)
             )
 
     def masked_input(
-        self, bundle: ShareBundle, vector: NDArray[Any], *, weight: int = 1
+        self,
+        bundle: ShareBundle,
+        vector: NDArray[Any],
+        *,
+        weight: int = 1,
+        model: bytes = b"",
     ) -> MaskedInput:
         """Round 2: decrypt the peers' shares, then send the vector under the self and pair masks.
+
+        A peer whose ciphertext does not open stays in the sum; its share is reported missing.
 
         Parameters
         ----------
@@ -177,13 +259,17 @@ class Client:
             This client's numbers, as ``params.encoding`` declares them.
         weight : int
             This client's weight, 0 to ``max_weight``, where the round is weighted.
+        model : bytes
+            Digest of the shared parameters that this client was given, 32 bytes
+            (:func:`model_digest`), or empty. Clients that were given different ones add masks that
+            do not cancel: a server which shows one client another model gets noise.
 
         Raises
         ------
         UsageError
             If the vector does not fit the parameters; the round goes on, nothing was sent.
         PeerError
-            If a ciphertext does not open for this round, sender and receiver.
+            If the bundle contradicts the roster.
         Abort
             If the cohort or the holders became too few.
         """
@@ -191,61 +277,93 @@ class Client:
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
-            values = np.asarray(vector)
+            try:
+                values = np.asarray(vector)
+            except ValueError:  # NumPy's for lists of unequal lengths
+                raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
             if values.shape != (params.dim,):
                 raise UsageError(
                     "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
                 )
+            if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
+                raise UsageError("model", type(model).__name__, "32 bytes, or none")
             encoded = params.encoding.encode(
                 values, weight=weight, clients=params.clients, entropy=self._entropy
             )
             checks.cohort_is_large_enough(bundle.cohort, self._policy, params, bundle.round)
             checks.bitmap_covers_roster(bundle.present, len(memory.members), bundle.round)
-            holders = bundle.present.copy()
-            own_slot = self._own_slot
+            held, opened = client_work.open_shares(memory, bundle)
+            holders, own_slot = bundle.present.copy(), memory.own_slot
             if own_slot is not None:
-                if holders[own_slot]:
-                    raise PeerError(
-                        "server", bundle.round, "a ciphertext from this client to itself"
-                    )
-                holders[own_slot] = True
-            checks.enough_holders(int(holders.sum()), params, bundle.round)
-            memory.held = self._decrypt(bundle)
-            memory.holders = holders
+                checks.no_ciphertext_to_self(holders, own_slot)
+                holders[own_slot] = opened[own_slot] = True
+                held[own_slot] = memory.own_shares
+            named = int(bundle.present.sum()) + 1
+            checks.cohort_matches_set(bundle.cohort, named, own_slot is not None, bundle.round)
+            checks.enough_holders(int(opened.sum()), params, bundle.round)
+            checks.threshold_exceeds_equivocation(int(holders.sum()), params, self._policy)
+            memory.held, memory.opened, memory.holders = held, opened, holders
+            memory.model = model
             words = encoded.words
-            self._add_masks(words, bundle.present)
-            words &= words.dtype.type(2**params.modulus_bits - 1)
+            client_work.add_masks(memory, params, words, bundle.present, model)
             memory.clipped = encoded.clipped
             memory.forget_mask_secrets()
             return self._reply(
                 bundle, MaskedInput(tag=self._tag, bits=params.modulus_bits, vector=words)
             )
 
-    def unmasking(self, survivors: SurvivorSet) -> UnmaskShares:
-        """Round 4: one share of each peer: of its self mask if it survived, else of its mask key.
-
-        It is answered for one survivor set only; the same set again gets the same bytes.
+    def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
+        """Round 3 (active): sign the sets U2 and U3 that the server shows.
 
         Raises
         ------
         PeerError
-            If the set names a peer outside U2, leaves this client out, or is a second, other one.
+            If the set names a peer outside U2 or leaves this client out.
         Abort
             If the cohort is below the policy's minimum or fewer than t could answer.
         """
-        with self._handling(survivors, SurvivorSet, UnmaskShares) as earlier:
+        with self._handling(survivors, SurvivorSet, ConsistencySignature) as earlier:
             if earlier is not None:
                 return earlier
-            params, memory = self._params, self._memory
-            checks.cohort_is_large_enough(survivors.cohort, self._policy, params, survivors.round)
-            flags = survivors.survivors
-            checks.bitmap_covers_roster(flags, len(memory.members), survivors.round)
-            checks.survivors_within_holders(flags, memory.holders, memory.members)
-            checks.survivors_include_self(flags, self._own_slot)
-            checks.enough_holders(int(flags.sum()), params, survivors.round)
-            kind = flags.astype(np.intp)  # 0: share of the mask key's seed, 1: of the self mask's
-            chosen = memory.held[np.arange(len(flags)), kind][memory.holders]
-            return self._reply(survivors, UnmaskShares(tag=self._tag, shares=chosen))
+            checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
+            self._memory.survivors = survivors.survivors
+            signature = self._sign(self._survivor_statement())
+            return self._reply(survivors, ConsistencySignature(tag=self._tag, signature=signature))
+
+    def unmasking(self, message: SurvivorSet | SignatureSet) -> UnmaskShares:
+        """Round 4: one share of each peer: of its self mask if it survived, else of its mask key.
+
+        It is answered for one survivor set only; the same set again gets the same bytes.
+
+        Parameters
+        ----------
+        message : SurvivorSet or SignatureSet
+            The survivor set; in an active round, who signed the set that this client signed.
+
+        Raises
+        ------
+        PeerError
+            If the set names a peer outside U2, leaves this client out, or is a second, other one;
+            or if a signature is not over the sets that this client saw.
+        Abort
+            If the cohort is below the policy's minimum, or fewer than t survived or signed.
+        """
+        expected = SignatureSet if self._params.threat is Threat.ACTIVE else SurvivorSet
+        with self._handling(message, expected, UnmaskShares) as earlier:
+            if earlier is not None:
+                return earlier
+            memory = self._memory
+            if isinstance(message, SignatureSet):
+                checks.signatures_are_acceptable(
+                    message, memory, self._params, self._policy, self._survivor_statement()
+                )
+            else:
+                checks.survivors_are_acceptable(message, memory, self._params, self._policy)
+                memory.survivors = message.survivors
+            kind = memory.survivors.astype(np.intp)  # 0: the mask key's seed, 1: the self mask's
+            chosen = memory.held[np.arange(len(kind)), kind][memory.holders]
+            missing = ~memory.opened[memory.holders]
+            return self._reply(message, UnmaskShares(tag=self._tag, shares=chosen, missing=missing))
 
     def delivered(self) -> None:
         """Release the last reply: the transport says that the server has it.
@@ -259,13 +377,20 @@ class Client:
         """Return the whole state, **secrets included**, so that another process can go on.
 
         Store it as you would a private key, and delete it after the round. Going on twice from one
-        state would answer unmasking twice, which the guarantee does not survive.
+        state would answer unmasking twice, which the guarantee does not survive. The identity is
+        not in it.
         """
         return dump(self._memory, self._params)
 
     @classmethod
     def load_state(
-        cls, state: bytes, params: Params, policy: Policy | None = None, *, entropy: Entropy = OS
+        cls,
+        state: bytes,
+        params: Params,
+        policy: Policy | None = None,
+        *,
+        identity: Signer | None = None,
+        entropy: Entropy = OS,
     ) -> Client:
         """Return the client that :meth:`dump_state` wrote.
 
@@ -274,7 +399,7 @@ class Client:
         UsageError
             If `state` is not such bytes, or of other parameters or another version.
         """
-        client = cls(params, policy, entropy=entropy)
+        client = cls(params, policy, identity=identity, entropy=entropy)
         client._memory = load(state, params)
         return client
 
@@ -284,132 +409,15 @@ class Client:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
-    # What follows computes; what precedes decides.
+    def _sign(self, statement: bytes) -> bytes:
+        return b"" if self._identity is None else self._identity.sign(statement)
 
-    @property
-    def _tag(self) -> bytes:
-        return self._memory.context[: messages.TAG_BYTES]
-
-    @property
-    def _own_index(self) -> int:
-        index = self._memory.index
-        if index is None:
-            raise UsageError("client", "no index yet", "a client that has advertised its keys")
-        return index
-
-    @property
-    def _own_slot(self) -> int | None:
-        """Position of this client among the members; None in the sparse graph."""
-        at = np.flatnonzero(self._memory.members == self._own_index)
-        return int(at[0]) if len(at) else None
-
-    def _key_pair(self, seed: bytes, purpose: bytes) -> tuple[bytes, bytes]:
-        return derivations.key_pair(seed, purpose, self._memory.context, self._own_index)
-
-    def _split(self, members: NDArray[np.uint32]) -> NDArray[np.uint64]:
-        """Share both seeds among the members: (members, 2, LIMBS); the points are index + 1."""
-        secrets = np.frombuffer(self._memory.mask_seed + self._memory.self_seed, np.uint8)
-        return sharing.split(
-            secrets.reshape(2, sharing.SECRET_BYTES),
-            self._params.threshold,
-            members.astype(np.uint64) + np.uint64(1),
-            self._entropy,
-        )
-
-    def _encrypt(
-        self, private: bytes, roster: KeyRoster, shares: NDArray[np.uint64]
-    ) -> NDArray[np.uint8]:
-        """Encrypt each peer's shares; keep the keys of the way back and the own shares."""
-        memory, index = self._memory, self._own_index
-        others = roster.members != index
-        memory.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
-        if not others.all():
-            memory.own_shares = shares[int(np.argmin(others))].copy()
-        memory.inward = np.zeros((len(others), keys.AEAD_KEY_BYTES), np.uint8)
-        sent, memory.inward[others] = pairing.seal_each(
-            private,
-            roster.keys[others, : keys.KEY_BYTES],
-            pack_rows(shares.reshape(len(shares), messages.SHARE_WORDS)[others]),
-            context=memory.context,
-            roster=memory.roster,
-            own=index,
-            peers=roster.members[others],
-            round=roster.round,
-        )
-        return sent
-
-    def _decrypt(self, bundle: ShareBundle) -> NDArray[np.uint64]:
-        """Open the peers' ciphertexts: shares held of each member, (members, 2, LIMBS)."""
-        memory, index = self._memory, self._own_index
-        plain = np.zeros((len(memory.members), messages.PLAINTEXT_BYTES), np.uint8)
-        plain[bundle.present] = pairing.open_each(
-            memory.inward[bundle.present],
-            bundle.ciphertexts,
-            context=memory.context,
-            roster=memory.roster,
-            own=index,
-            peers=memory.members[bundle.present],
-            round=bundle.round,
-        )
-        held = unpack_rows(plain, memory.members, bundle.round)
-        shaped = held.reshape(len(memory.members), 2, sharing.LIMBS)
-        if self._own_slot is not None:
-            shaped[self._own_slot] = memory.own_shares
-        return shaped
-
-    def _add_masks(self, words: NDArray[Any], present: NDArray[np.bool_]) -> None:
-        """Add PRG(b) and, per peer in U2, plus or minus the pair's stream (figure 4, round 2)."""
-        memory, index, params = self._memory, self._own_index, self._params
-        private, _ = self._key_pair(memory.mask_seed, b"mask")
-        length = prg.seed_bytes(params.prg)
-        peers = memory.members[present]
-        pairs = pairing.mask_seeds(
-            private,
-            memory.mask_keys[present],
-            context=memory.context,
-            roster=memory.roster,
-            own=index,
-            peers=peers,
-            length=length,
-            round="share-keys",
-        )
-        own = derivations.self_mask_seed(memory.self_seed, memory.context, index, length)
-        seeds = np.concatenate([pairs, np.frombuffer(own, np.uint8)[np.newaxis]])
-        signs = np.append(np.where(peers < index, 1, -1), 1).astype(np.int8)
-        prg.accumulate(words, seeds, signs, suite=params.prg)
-
-    def _reply(self, received: Message, reply: _M) -> _M:
-        self._memory.received = keys.digest(received.encode())
-        self._memory.reply = reply
-        return reply
-
-    @contextmanager
-    def _handling(
-        self, message: Message, expected: type[Message], answer: type[_M]
-    ) -> Iterator[_M | None]:
-        """Hold the table: yield an earlier reply to repeat, or None; then move, or abort."""
-        if not isinstance(message, expected):
-            raise UsageError("message", type(message).__name__, expected.__name__)
+    def _survivor_statement(self) -> bytes:
         memory = self._memory
-        following = next_state(CLIENT_TABLES[self._params.threat], memory.state, message)
-        if not isinstance(message, Start):
-            checks.same_round(message, self._tag)
-        if following is memory.state:
-            yield self._repeat(message, answer)
-            return
-        try:
-            yield None
-        except (PeerError, Abort):
-            self._memory = ClientMemory.aborted(memory.index)
-            raise
-        memory.state = following
-
-    def _repeat(self, message: Message, answer: type[_M]) -> _M:
-        memory = self._memory
-        if keys.digest(message.encode()) != memory.received:
-            raise PeerError(
-                "server", message.round, f"a second {type(message).__name__} that differs"
-            )
-        if not isinstance(memory.reply, answer):
-            raise PeerError("server", message.round, "a reply that was already delivered")
-        return memory.reply
+        return derivations.survivor_statement(
+            memory.context,
+            memory.roster,
+            memory.model,
+            memory.members[memory.holders],
+            memory.members[memory.survivors],
+        )

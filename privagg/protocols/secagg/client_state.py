@@ -36,14 +36,36 @@ class ClientMemory:
         self.self_seed = b""
         self.roster = b""
         self.received = b""
+        self.key_root = b""
+        self.graph_root = b""
+        self.opening = b""
+        self.model = b""
+        self.attempts = 0
         self.clipped = 0
         self.reply: Message | None = None
+        self.present: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.committed: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.members: NDArray[np.uint32] = np.zeros(0, np.uint32)
         self.mask_keys: NDArray[np.uint8] = np.zeros((0, 32), np.uint8)
         self.inward: NDArray[np.uint8] = np.zeros((0, 16), np.uint8)
         self.own_shares: NDArray[np.uint64] = np.zeros((2, sharing.LIMBS), np.uint64)
         self.held: NDArray[np.uint64] = np.zeros((0, 2, sharing.LIMBS), np.uint64)
         self.holders: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.opened: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.survivors: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    @property
+    def own_index(self) -> int:
+        """The client's index; it has one from its first message on."""
+        if self.index is None:
+            raise UsageError("client", "no index yet", "a client that has advertised its keys")
+        return self.index
+
+    @property
+    def own_slot(self) -> int | None:
+        """Position of this client among the members; None in the sparse graph."""
+        at = np.flatnonzero(self.members == self.own_index)
+        return int(at[0]) if len(at) else None
 
     def forget_mask_secrets(self) -> None:
         """Drop the seeds and keys that no later round needs, once the masked input is made."""
@@ -51,6 +73,7 @@ class ClientMemory:
         self.mask_keys = np.zeros((0, 32), np.uint8)
         self.inward = np.zeros((0, 16), np.uint8)
         self.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
+        self.opening = b""
 
     @classmethod
     def aborted(cls, index: int | None) -> ClientMemory:
@@ -68,16 +91,31 @@ class ClientMemory:
 
 
 _ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "present": ("?", ()),
+    "committed": ("?", ()),
     "members": ("<u4", ()),
     "mask_keys": ("u1", (32,)),
     "inward": ("u1", (16,)),
     "own_shares": ("<u8", (sharing.LIMBS,)),
     "held": ("<u8", (2, sharing.LIMBS)),
     "holders": ("?", ()),
+    "opened": ("?", ()),
+    "survivors": ("?", ()),
 }
 """Of each array its dtype and the shape of one row."""
 
-_BYTES = ("context", "cipher_seed", "mask_seed", "self_seed", "roster", "received")
+_BYTES = (
+    "context",
+    "cipher_seed",
+    "mask_seed",
+    "self_seed",
+    "roster",
+    "received",
+    "key_root",
+    "graph_root",
+    "opening",
+    "model",
+)
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,6 +126,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     state: str
     index: int | None
     clipped: int
+    attempts: int
     reply: bytes | None
     secrets: dict[str, bytes]
     arrays: dict[str, bytes]
@@ -102,6 +141,7 @@ def dump(memory: ClientMemory, params: Params) -> bytes:
             state=memory.state.name,
             index=memory.index,
             clipped=memory.clipped,
+            attempts=memory.attempts,
             reply=None if memory.reply is None else memory.reply.encode(),
             secrets={name: getattr(memory, name) for name in _BYTES},
             arrays={
@@ -137,6 +177,7 @@ def load(state: bytes, params: Params) -> ClientMemory:
     memory.state = ClientState[record.state]
     memory.index = record.index
     memory.clipped = record.clipped
+    memory.attempts = record.attempts
     for name, value in record.secrets.items():
         setattr(memory, name, value)
     for name, value in record.arrays.items():
@@ -151,8 +192,6 @@ def load(state: bytes, params: Params) -> ClientMemory:
 
 def _array(name: str, value: bytes) -> NDArray[Any]:
     dtype, row = _ARRAYS[name]
-    flat = np.frombuffer(value, dtype)
-    width = int(np.prod(row, dtype=np.int64))
-    if flat.size % width:
+    if len(value) % (np.dtype(dtype).itemsize * int(np.prod(row, dtype=np.int64))):
         raise UsageError("state", f"a cut field {name}", "an unchanged state")
-    return flat.reshape(-1, *row).copy()
+    return np.frombuffer(value, dtype).reshape(-1, *row).copy()

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg.errors import PeerError
-from privagg.protocols.secagg.messages import FIELD_BITS, SHARE_WORDS
+from privagg.protocols.secagg.layout import FIELD_BITS, SHARE_WORDS
 
 __all__ = ["pack_rows", "unpack_rows"]
 
@@ -24,16 +23,10 @@ def pack_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return np.packbits(used, axis=1, bitorder="little")
 
 
-def unpack_rows(
-    packed: NDArray[np.uint8], members: NDArray[np.uint32], round: str
-) -> NDArray[np.uint64]:
-    """Return the (m, SHARE_WORDS) elements of `packed` (m, PLAINTEXT_BYTES), row i from a member.
+def unpack_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the (m, SHARE_WORDS) elements of `packed` (m, PLAINTEXT_BYTES), and which rows count.
 
-    Raises
-    ------
-    PeerError
-        Naming the member, if its row has bits set beyond the last element or an element that is not
-        reduced.
+    A row counts if it is canonical: no bit set beyond the last element, every element reduced.
     """
     count = len(packed)
     bits = np.unpackbits(packed, axis=1, bitorder="little")
@@ -41,9 +34,5 @@ def unpack_rows(
     words[:, :, :FIELD_BITS] = bits[:, :_USED].reshape(count, SHARE_WORDS, FIELD_BITS)
     octets = np.packbits(words, axis=2, bitorder="little")
     elements = octets.reshape(count, SHARE_WORDS * 8).view("<u8").astype(np.uint64)
-    bad = bits[:, _USED:].any(axis=1) | (elements == np.uint64(2**FIELD_BITS - 1)).any(axis=1)
-    if bad.any():
-        raise PeerError(
-            int(members[int(np.argmax(bad))]), round, "its shares are not canonically encoded"
-        )
-    return elements
+    reduced = (elements != np.uint64(2**FIELD_BITS - 1)).all(axis=1)
+    return elements, reduced & ~bits[:, _USED:].any(axis=1)

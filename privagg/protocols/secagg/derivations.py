@@ -8,7 +8,8 @@ and nothing of one round opens another's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +18,87 @@ from privagg import keys
 from privagg.protocols.secagg.params import PROTOCOL_VERSION, Params
 
 __all__ = [
+    "OPENING_BYTES",
     "SEED_BYTES",
+    "advertise_statement",
     "associated_data",
     "commitment",
     "context",
+    "graph_commitment",
+    "graph_seed",
     "key_pair",
+    "model_digest",
     "pairwise_mask_seed",
     "roster_digest",
-    "roster_root",
     "self_mask_seed",
     "share_keys",
+    "survivor_statement",
 ]
 
 SEED_BYTES = 16
 """Size of the three independent secrets of a client: seeds of c, of s, and the self mask's b."""
 
 
-def context(params: Params, session: bytes, round_number: int) -> bytes:
-    """Return the 32 bytes that every derivation of this round is bound to."""
+OPENING_BYTES = 16
+"""Size of a client's contribution to the graph of a semi-malicious round."""
+
+
+def context(params: Params, session: bytes, round_number: int, identities: bytes = b"") -> bytes:
+    """Return the 32 bytes that every derivation and signature of this round is bound to.
+
+    `identities` is the digest of the directory of identities, empty in semi-honest rounds.
+    """
     return keys.digest(
         b"privagg secagg context",
         PROTOCOL_VERSION.to_bytes(2, "little"),
         session,
         round_number.to_bytes(4, "little"),
         params.digest(),
+        identities,
     )
+
+
+def advertise_statement(context: bytes, client: int, cipher_key: bytes, mask_key: bytes) -> bytes:
+    """Return what a client signs in round 0: its two keys, for this round and index only."""
+    ends = client.to_bytes(4, "little")
+    return keys.digest(b"privagg secagg advertise", context, ends, cipher_key, mask_key)
+
+
+def survivor_statement(
+    context: bytes,
+    roster: bytes,
+    model: bytes,
+    holders: NDArray[np.uint32],
+    survivors: NDArray[np.uint32],
+) -> bytes:
+    """Return what a client signs in the consistency check: the sets U2 and U3 it was shown.
+
+    The roster's digest and the digest of the model stand beside them, so that clients which were
+    shown other keys or another model do not accept each other's signatures.
+    """
+    sets = (holders.astype("<u4").tobytes(), survivors.astype("<u4").tobytes())
+    return keys.digest(b"privagg secagg survivors", context, roster, model, *sets)
+
+
+def model_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
+    """Return the digest of shared parameters that binds a client's masks to them.
+
+    Parameters
+    ----------
+    arrays : iterable of arrays
+        The parameters in a fixed order; shapes, dtypes and contents count.
+
+    Returns
+    -------
+    bytes
+        32 bytes for ``Client.masked_input(..., model=...)``.
+    """
+    state = hashlib.sha256(b"privagg model")
+    for array in arrays:
+        plain = np.ascontiguousarray(array)
+        state.update(f"|{plain.dtype.str}{plain.shape}|".encode())
+        state.update(plain.reshape(-1).view(np.uint8).data if plain.size else b"")
+    return state.digest()
 
 
 def key_pair(seed: bytes, purpose: bytes, context: bytes, client: int) -> tuple[bytes, bytes]:
@@ -76,10 +133,20 @@ def associated_data(context: bytes, roster: bytes, sender: int, receiver: int) -
 
 
 def pairwise_mask_seed(
-    secret: bytes, context: bytes, roster: bytes, one: int, other: int, length: int
+    secret: bytes,
+    context: bytes,
+    roster: bytes,
+    one: int,
+    other: int,
+    length: int,
+    model: bytes = b"",
 ) -> bytes:
-    """Return the mask stream's key and counter block for a pair whose s keys agree on `secret`."""
-    info = _pair(b"privagg secagg pairwise mask", roster, one, other)
+    """Return the mask stream's key and counter block for a pair whose s keys agree on `secret`.
+
+    `model` is the digest of the parameters that the client was shown: masks of clients that were
+    shown different ones do not cancel, and the server is left with noise.
+    """
+    info = _pair(b"privagg secagg pairwise mask", roster, one, other) + model
     return keys.derive(secret, salt=context, info=info, length=length)
 
 
@@ -104,20 +171,15 @@ def roster_digest(context: bytes, members: NDArray[np.uint32], rows: NDArray[np.
     return keys.digest(b"privagg secagg roster", context, ids, rows.tobytes())
 
 
-def roster_root(context: bytes, members: Sequence[int], rows: NDArray[np.uint8]) -> bytes:
-    """Return the Merkle root over the members and their keys, for graphs where none sees them all.
+def graph_commitment(context: bytes, roster: bytes, client: int, opening: bytes) -> bytes:
+    """Return a client's commitment to its part of the graph's seed, bound to the committed keys."""
+    ends = client.to_bytes(4, "little")
+    return keys.digest(b"privagg secagg graph commitment", context, roster, ends, opening)
 
-    The tree is that of RFC 6962, section 2.1 (leaves and nodes hashed under different prefixes);
-    its paths are what a client of a stronger threat model checks its neighbours' keys with.
+
+def graph_seed(context: bytes, root: bytes, openings: NDArray[np.uint8]) -> bytes:
+    """Return the 32-byte seed of the graph from all openings of one set of commitments.
+
+    It is uniform if one opening was drawn at random after `root` had fixed all the others.
     """
-    level = [
-        hashlib.sha256(b"\0" + context + int(client).to_bytes(4, "little") + row.tobytes()).digest()
-        for client, row in zip(members, rows, strict=True)
-    ]
-    while len(level) > 1:
-        paired = [
-            hashlib.sha256(b"\1" + left + right).digest()
-            for left, right in zip(level[::2], level[1::2], strict=False)
-        ]
-        level = paired + level[len(level) - len(level) % 2 :]
-    return level[0]
+    return keys.digest(b"privagg secagg graph seed", context, root, openings.tobytes())

@@ -10,12 +10,11 @@ a message is the transport's knowledge and is not repeated in it; ids of others 
 all clients in the complete graph, over the receiver's neighbours in the sparse one). Ciphertexts,
 keys and shares are columns of fixed width; vectors and shares are bit-packed.
 
-The signature fields are empty in semi-honest rounds; threat models with identities fill them.
+Signatures are there only in the threat models that have identities.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -23,89 +22,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, sharing, wire
-from privagg.protocols.secagg.params import PROTOCOL_VERSION, Params
-from privagg.protocols.secagg.thresholds import Graph
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
+from privagg.protocols.secagg.layout import (
+    BOTH_KEYS,
+    CIPHERTEXT_BYTES,
+    DIGEST_BYTES,
+    FIELD_BITS,
+    HEADER_BYTES,
+    KINDS,
+    SESSION_BYTES,
+    Message,
+    read_flags,
+)
+from privagg.protocols.secagg.messages_signed import (
+    ConsistencySignature,
+    GraphChallenge,
+    GraphCommitment,
+    GraphProof,
+    GraphRequest,
+    GraphReveal,
+    SignatureSet,
+)
+from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = [
-    "CIPHERTEXT_BYTES",
-    "HEADER_BYTES",
-    "SHARE_WORDS",
     "AdvertiseKeys",
+    "ConsistencySignature",
+    "GraphChallenge",
+    "GraphCommitment",
+    "GraphProof",
+    "GraphRequest",
+    "GraphReveal",
     "KeyRoster",
     "MaskedInput",
     "Message",
     "ShareBundle",
     "ShareKeys",
+    "SignatureSet",
     "Start",
     "SurvivorSet",
     "UnmaskShares",
     "decode",
 ]
-
-TAG_BYTES = 8
-"""Bytes of the tag that names session, round and configuration."""
-
-HEADER_BYTES = 2 + TAG_BYTES
-"""Version, kind and tag."""
-
-FIELD_BITS = 61
-"""Bits of one share's field element, in GF(2**61 - 1)."""
-
-SHARE_WORDS = 2 * sharing.LIMBS
-"""Field elements in one ciphertext: a share of the mask key's seed, then one of the self mask's."""
-
-PLAINTEXT_BYTES = wire.packed_size(SHARE_WORDS, FIELD_BITS)
-"""Bytes of one pair of shares, bit-packed."""
-
-CIPHERTEXT_BYTES = PLAINTEXT_BYTES + keys.TAG_BYTES
-"""Bytes of one encrypted pair of shares."""
-
-_BOTH_KEYS = 2 * keys.KEY_BYTES
-_DIGEST_BYTES = 32
-_SESSION_BYTES = 16
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Message(ABC):
-    """What all messages have: a tag, a kind, and the round they belong to."""
-
-    kind: ClassVar[int]
-    round: ClassVar[str]
-    tag: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the canonical bytes of the message."""
-        writer = wire.Writer().u8(PROTOCOL_VERSION).u8(self.kind).raw(self.tag)
-        self._write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def decode(cls, data: bytes, params: Params, *, peer: str | int) -> Self:
-        """Read the message from `data`, which came from `peer`.
-
-        Raises
-        ------
-        PeerError
-            If the bytes are not the canonical encoding of such a message under `params`.
-        UsageError
-            If `data` is not bytes.
-        """
-        reader = wire.Reader(data, peer=peer, round=cls.round)
-        version, kind = reader.u8(), reader.u8()
-        if version != PROTOCOL_VERSION:
-            reader.fail(f"protocol version {version} where {PROTOCOL_VERSION} is spoken")
-        if kind != cls.kind:
-            reader.fail(f"message kind {kind} where {cls.kind} ({cls.__name__}) is due")
-        message = cls._read(reader, params, tag=reader.raw(TAG_BYTES))
-        reader.end()
-        return message
-
-    @abstractmethod
-    def _write(self, writer: wire.Writer) -> None: ...
-
-    @classmethod
-    @abstractmethod
-    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,16 +85,16 @@ class Start(Message):
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         return cls(
             tag=tag,
-            session=reader.raw(_SESSION_BYTES),
+            session=reader.raw(SESSION_BYTES),
             round_number=reader.u32(),
             client=reader.u32(),
-            params_digest=reader.raw(_DIGEST_BYTES),
+            params_digest=reader.raw(DIGEST_BYTES),
         )
 
     @staticmethod
     def size() -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + _SESSION_BYTES + 4 + 4 + _DIGEST_BYTES
+        return HEADER_BYTES + SESSION_BYTES + 4 + 4 + DIGEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,13 +112,17 @@ class AdvertiseKeys(Message):
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        cipher_key, mask_key = reader.raw(keys.KEY_BYTES), reader.raw(keys.KEY_BYTES)
-        return cls(tag=tag, cipher_key=cipher_key, mask_key=mask_key)
+        return cls(
+            tag=tag,
+            cipher_key=reader.raw(keys.KEY_BYTES),
+            mask_key=reader.raw(keys.KEY_BYTES),
+            signature=reader.raw(SIGNATURE_BYTES) if params.signed else b"",
+        )
 
     @staticmethod
-    def size() -> int:
+    def size(params: Params) -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + _BOTH_KEYS
+        return HEADER_BYTES + BOTH_KEYS + params.signed * SIGNATURE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,7 +132,9 @@ class KeyRoster(Message):
     In the complete graph ``members`` are all of U1, the receiver included, sent as a bitmap over
     ``universe`` clients; each client computes the digest of the roster itself. In the sparse graph
     they are the receiver's neighbours in U1, sent as ids (``universe`` is 0), and ``digest`` is the
-    server's over all keys. ``cohort`` is the size of U1; ``keys`` has a row of 64 bytes per member.
+    server's over all keys. ``cohort`` is the size of U1; ``keys`` has a row of 64 bytes per member,
+    and where keys are signed ``signatures`` another. ``proof`` shows in a semi-malicious round that
+    the neighbours are those of the committed graph, with the committed keys.
     """
 
     kind: ClassVar[int] = 3
@@ -180,6 +145,7 @@ class KeyRoster(Message):
     universe: int
     digest: bytes = field(default=b"", repr=False)
     signatures: NDArray[np.uint8] | None = field(default=None, repr=False)
+    proof: GraphProof | None = None
 
     def _write(self, writer: wire.Writer) -> None:
         writer.u32(self.cohort)
@@ -190,6 +156,10 @@ class KeyRoster(Message):
         else:
             writer.raw(self.digest).u32(len(self.members)).packed(self.members, 32)
         writer.raw_array(self.keys)
+        if self.signatures is not None:
+            writer.raw_array(self.signatures)
+        if self.proof is not None:
+            self.proof.write(writer)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
@@ -201,7 +171,7 @@ class KeyRoster(Message):
             if len(members) != cohort:
                 reader.fail(f"a cohort of {cohort} with {len(members)} bits set")
         else:
-            digest, count = reader.raw(_DIGEST_BYTES), reader.u32()
+            digest, count = reader.raw(DIGEST_BYTES), reader.u32()
             if count > params.neighbours:
                 reader.fail(f"{count} neighbours where the graph has {params.neighbours}")
             members = reader.packed(count, 32, np.uint32)
@@ -209,20 +179,32 @@ class KeyRoster(Message):
                 reader.fail(f"neighbours that do not ascend or are not below {params.clients}")
             if not count < cohort <= params.clients:
                 reader.fail(f"{count} neighbours in a cohort of {cohort}")
-        rows = reader.raw_array(len(members), _BOTH_KEYS)
+        count = len(members)
         return cls(
-            tag=tag, cohort=cohort, members=members, keys=rows, universe=universe, digest=digest
+            tag=tag,
+            cohort=cohort,
+            members=members,
+            keys=reader.raw_array(count, BOTH_KEYS),
+            universe=universe,
+            digest=digest,
+            signatures=reader.raw_array(count, SIGNATURE_BYTES) if params.signed else None,
+            proof=(
+                GraphProof.read(reader, params, count)
+                if params.threat is Threat.SEMI_MALICIOUS
+                else None
+            ),
         )
 
     @staticmethod
     def size(params: Params, members: int) -> int:
-        """Return the encoded bytes for so many members."""
+        """Return the encoded bytes for so many members, without the graph's proof."""
         ids = (
             wire.bitmap_size(params.clients)
             if params.graph is Graph.COMPLETE
-            else _DIGEST_BYTES + 4 + 4 * members
+            else DIGEST_BYTES + 4 + 4 * members
         )
-        return HEADER_BYTES + 4 + ids + members * _BOTH_KEYS
+        row = BOTH_KEYS + params.signed * SIGNATURE_BYTES
+        return HEADER_BYTES + 4 + ids + members * row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,7 +224,7 @@ class ShareKeys(Message):
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        commitment, count = reader.raw(_DIGEST_BYTES), reader.u32()
+        commitment, count = reader.raw(DIGEST_BYTES), reader.u32()
         if count > params.neighbours:
             reader.fail(f"{count} ciphertexts where there are at most {params.neighbours} peers")
         columns = reader.raw_array(count, CIPHERTEXT_BYTES)
@@ -251,7 +233,7 @@ class ShareKeys(Message):
     @staticmethod
     def size(peers: int) -> int:
         """Return the encoded bytes for so many peers."""
-        return HEADER_BYTES + _DIGEST_BYTES + 4 + peers * CIPHERTEXT_BYTES
+        return HEADER_BYTES + DIGEST_BYTES + 4 + peers * CIPHERTEXT_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -274,7 +256,7 @@ class ShareBundle(Message):
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        cohort, present = reader.u32(), _flags(reader, params)
+        cohort, present = reader.u32(), read_flags(reader, params)
         columns = reader.raw_array(int(present.sum()), CIPHERTEXT_BYTES)
         return cls(tag=tag, cohort=cohort, present=present, ciphertexts=columns)
 
@@ -309,7 +291,7 @@ class MaskedInput(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurvivorSet(Message):
-    """Server to client, round 4 (and 3 where survivor sets are signed): whose inputs arrived (U3).
+    """Server to client: whose inputs arrived (U3). It opens the consistency check, or unmasking.
 
     ``survivors`` has a bit per member of the roster; ``cohort`` is the size of U3. One bit per
     member: a request for both kinds of share of one peer cannot be written down.
@@ -319,14 +301,13 @@ class SurvivorSet(Message):
     round: ClassVar[str] = "unmasking"
     cohort: int
     survivors: NDArray[np.bool_]
-    signatures: NDArray[np.uint8] | None = field(default=None, repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
         writer.u32(self.cohort).u32(len(self.survivors)).bitmap(self.survivors)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(tag=tag, cohort=reader.u32(), survivors=_flags(reader, params))
+        return cls(tag=tag, cohort=reader.u32(), survivors=read_flags(reader, params))
 
     @staticmethod
     def size(members: int) -> int:
@@ -339,45 +320,38 @@ class UnmaskShares(Message):
     """Client to server, round 4: one share per holder relation, in the roster's order.
 
     Row i belongs to the i-th member in U2 (the client itself included in the complete graph): of
-    its self-mask seed if it survived, else of its mask key's seed.
+    its self-mask seed if it survived, else of its mask key's seed. ``missing`` marks the rows, all
+    zero, of members whose ciphertext did not open.
     """
 
     kind: ClassVar[int] = 10
     round: ClassVar[str] = "unmasking"
     shares: NDArray[np.uint64] = field(repr=False)
+    missing: NDArray[np.bool_] = field(repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.u32(len(self.shares)).packed(self.shares.reshape(-1), FIELD_BITS)
+        writer.u32(len(self.shares)).bitmap(self.missing)
+        writer.packed(self.shares.reshape(-1), FIELD_BITS)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         count = reader.u32()
         if count > params.neighbours + 1:
             reader.fail(f"{count} shares where there are at most {params.neighbours + 1} members")
+        missing = reader.bitmap(count)
         words = reader.packed(count * sharing.LIMBS, FIELD_BITS, np.uint64)
         if np.any(words == np.uint64(2**FIELD_BITS - 1)):
             reader.fail("a share that is not a reduced element of GF(2**61 - 1)")
-        return cls(tag=tag, shares=words.reshape(count, sharing.LIMBS))
+        shares = words.reshape(count, sharing.LIMBS)
+        if shares[missing].any():
+            reader.fail("a share that is called missing but is not zero")
+        return cls(tag=tag, shares=shares, missing=missing)
 
     @staticmethod
     def size(members: int) -> int:
         """Return the encoded bytes for shares of so many members."""
-        return HEADER_BYTES + 4 + wire.packed_size(members * sharing.LIMBS, FIELD_BITS)
-
-
-_KINDS: dict[int, type[Message]] = {
-    message.kind: message
-    for message in (
-        Start,
-        AdvertiseKeys,
-        KeyRoster,
-        ShareKeys,
-        ShareBundle,
-        MaskedInput,
-        SurvivorSet,
-        UnmaskShares,
-    )
-}
+        packed = wire.packed_size(members * sharing.LIMBS, FIELD_BITS)
+        return HEADER_BYTES + 4 + wire.bitmap_size(members) + packed
 
 
 def decode(data: bytes, params: Params, *, peer: str | int) -> Message:
@@ -391,15 +365,6 @@ def decode(data: bytes, params: Params, *, peer: str | int) -> Message:
     reader = wire.Reader(data, peer=peer, round="any")
     reader.u8()
     kind = reader.u8()
-    if kind not in _KINDS:
-        reader.fail(f"message kind {kind}; known are {', '.join(map(str, sorted(_KINDS)))}")
-    return _KINDS[kind].decode(data, params, peer=peer)
-
-
-def _flags(reader: wire.Reader, params: Params) -> NDArray[np.bool_]:
-    """Read a counted bitmap over the roster's members."""
-    count = reader.u32()
-    limit = params.neighbours + (params.graph is Graph.COMPLETE)
-    if count > limit:
-        reader.fail(f"a bitmap over {count} members where there are at most {limit}")
-    return reader.bitmap(count)
+    if kind not in KINDS:
+        reader.fail(f"message kind {kind}; known are {', '.join(map(str, sorted(KINDS)))}")
+    return KINDS[kind].decode(data, params, peer=peer)

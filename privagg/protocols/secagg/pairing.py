@@ -72,6 +72,7 @@ def mask_seeds(
     peers: NDArray[np.integer[Any]],
     length: int,
     round: str,
+    model: bytes = b"",
 ) -> NDArray[np.uint8]:
     """Agree with each peer and derive the pair's mask seed.
 
@@ -91,6 +92,8 @@ def mask_seeds(
         Bytes of a seed.
     round : str
         The round's name, for errors.
+    model : bytes
+        Digest of the shared parameters, or empty.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def mask_seeds(
     """
     derivation = Derivation(context)
     seeds = [
-        derivation.derive(secret, info, length)
+        derivation.derive(secret, info + model, length)
         for secret, info in _agreed(
             private, publics, b"privagg secagg pairwise mask" + roster, own, peers, round
         )
@@ -176,8 +179,7 @@ def open_each(
     roster: bytes,
     own: int,
     peers: NDArray[np.integer[Any]],
-    round: str,
-) -> NDArray[np.uint8]:
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Decrypt what each peer sealed for us.
 
     Parameters
@@ -186,38 +188,32 @@ def open_each(
         The keys that :func:`seal_each` returned, of these peers.
     ciphertexts : (m, size) uint8 array
         One from each peer.
-    context, roster, own, peers, round
+    context, roster, own, peers
         As for :func:`mask_seeds`.
 
     Returns
     -------
-    (m, size - TAG_BYTES) uint8 array
-
-    Raises
-    ------
-    PeerError
-        Naming the peer whose ciphertext does not open.
+    plaintexts : (m, size - TAG_BYTES) uint8 array
+        Zero where not opened.
+    opened : (m,) bool array
+        Whose ciphertext opened for this round, sender and receiver.
     """
     lead = _associated_lead(context, roster)
     me = own.to_bytes(4, "little")
     size = ciphertexts.shape[1]
     sealed, names = ciphertexts.tobytes(), peers.astype("<u4").tobytes()
     secrets = inward.tobytes()
-    opened = []
+    nothing = bytes(size - keys.TAG_BYTES)
+    plain, opened = [], np.zeros(len(ciphertexts), np.bool_)
     for place in range(len(ciphertexts)):
-        plain = keys.decrypt(
+        text = keys.decrypt(
             secrets[keys.AEAD_KEY_BYTES * place : keys.AEAD_KEY_BYTES * (place + 1)],
             sealed[size * place : size * (place + 1)],
             lead + names[4 * place : 4 * place + 4] + me,
         )
-        if plain is None:
-            raise PeerError(
-                int(peers[place]),
-                round,
-                "its ciphertext does not open for this round, sender and receiver",
-            )
-        opened.append(plain)
-    return _table(opened, size - keys.TAG_BYTES)
+        opened[place] = text is not None
+        plain.append(nothing if text is None else text)
+    return _table(plain, len(nothing)), opened
 
 
 def _agreed(

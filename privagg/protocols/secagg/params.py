@@ -19,6 +19,7 @@ from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
 from privagg.protocols.secagg import thresholds
+from privagg.protocols.secagg.identity import Directory, Roster
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["MAX_CLIENTS", "PROTOCOL_VERSION", "Params", "Policy"]
@@ -64,6 +65,8 @@ class Params:
         Degree k of the graph; ``clients - 1`` in the complete one.
     threat : Threat
         What the guarantee is against. ``semi-honest``: everyone follows the protocol.
+        ``active`` (complete graph): server and corrupt clients do as they like.
+        ``semi-malicious`` (sparse graph): they do, once the keys have been collected honestly.
     prg : Suite
         The mask stream.
     sigma, eta : int
@@ -103,14 +106,11 @@ class Params:
         _whole("eta", self.eta, 1, 128)
         if not isinstance(self.encoding, Encoding):
             raise UsageError("encoding", self.encoding, "an Encoding")
-        if self.threat is not Threat.SEMI_HONEST:
-            raise UsageError(
-                "threat",
-                str(self.threat),
-                "semi-honest",
-                "The planner answers for the other threat models; rounds against them are not "
-                "part of this version.",
-            )
+        for name, kind in (("graph", Graph), ("threat", Threat), ("prg", Suite)):
+            # A string that equals a member would take the other branch of every ``is``.
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(name, getattr(self, name), f"a member of {kind.__name__}")
+        _graph_fits_threat(self.graph, self.threat)
         _ = self.modulus_bits  # raises CapacityError where nothing fits
         if self.graph is Graph.COMPLETE:
             if self.neighbours != self.clients - 1:
@@ -256,6 +256,16 @@ class Params:
         )
 
     @property
+    def holders(self) -> int:
+        """Parties that hold shares of one client's secrets if nobody leaves, itself included."""
+        return self.clients if self.graph is Graph.COMPLETE else self.neighbours
+
+    @property
+    def signed(self) -> bool:
+        """Whether messages are signed: in every threat model but the semi-honest one."""
+        return self.threat is not Threat.SEMI_HONEST
+
+    @property
     def modulus_bits(self) -> int:
         """Bits b of the modulus 2**b: the sum of all clients' largest inputs stays below it."""
         bits: int = self.encoding.modulus_bits(self.clients)
@@ -301,31 +311,47 @@ class Policy:
     max_corrupt : int
         Clients that may collude with the server: the threshold must exceed the shares of one
         secret that so many can hold.
-    roster : tuple of bytes, optional
-        Ed25519 identities (32 bytes each) of the clients allowed, by index. Signatures against them
-        are part of the active and semi-malicious threat models; in a semi-honest round only their
-        number is checked.
+    roster : Directory or tuple of bytes, optional
+        The identities of the clients allowed, by index: a :class:`Roster`, its Ed25519 public keys
+        (32 bytes each), or another PKI behind the same methods. Required where the threat model has
+        signatures; in a semi-honest round only their number is checked.
     """
 
     min_cohort: int
     max_corrupt: int
-    roster: tuple[bytes, ...] | None = None
+    roster: Directory | None = None
 
     def __post_init__(self) -> None:
         _whole("min_cohort", self.min_cohort, 2, MAX_CLIENTS)
         _whole("max_corrupt", self.max_corrupt, 0, MAX_CLIENTS)
-        if self.roster is not None:
-            if not isinstance(self.roster, tuple) or not all(
-                isinstance(identity, bytes) and len(identity) == 32 for identity in self.roster
-            ):
-                raise UsageError("roster", type(self.roster), "a tuple of 32-byte identities")
-            if len(set(self.roster)) != len(self.roster):
-                raise UsageError("roster", "a repeated identity", "distinct identities")
+        if isinstance(self.roster, tuple | list):
+            object.__setattr__(self, "roster", Roster(self.roster))
+        if self.roster is not None and not isinstance(self.roster, Directory):
+            raise UsageError("roster", type(self.roster).__name__, "a Roster or a Directory")
 
     @classmethod
-    def of(cls, params: Params) -> Policy:
+    def of(cls, params: Params, roster: Directory | None = None) -> Policy:
         """Return the policy that asks for exactly what `params` promises."""
-        return cls(min_cohort=params.min_cohort, max_corrupt=params.corrupt)
+        return cls(min_cohort=params.min_cohort, max_corrupt=params.corrupt, roster=roster)
+
+
+def _graph_fits_threat(graph: Graph, threat: Threat) -> None:
+    if threat is Threat.ACTIVE and graph is not Graph.COMPLETE:
+        raise UsageError(
+            "graph",
+            graph.value,
+            "complete, against an active server",
+            "In the sparse graph a server that also lies while it collects the keys can surround a "
+            "client with its own; choose threat='semi-malicious', which assumes honest key "
+            "collection, or the complete graph.",
+        )
+    if threat is Threat.SEMI_MALICIOUS and graph is not Graph.SPARSE:
+        raise UsageError(
+            "graph",
+            graph.value,
+            "sparse, against a semi-malicious server",
+            "In the complete graph choose threat='active': it assumes less and costs the same.",
+        )
 
 
 def _whole(name: str, value: int, low: int, high: int) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privagg.protocols.secagg import calibration, messages, thresholds
+from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.params import Params
-from privagg.protocols.secagg.thresholds import Graph
+from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Plan", "expansion_formula", "plan"]
 
@@ -26,10 +26,13 @@ class Plan:
     bytes_up, bytes_down : dict of round name to int
         Encoded bytes of one client if nobody drops out, which is the most a client can send and
         receive.
+    bytes_graph_proof : int
+        Of the bytes down, the proof that the client's neighbours are those of the committed graph
+        (semi-malicious): 16 bytes per client, and a Merkle path per neighbour.
     bytes_server : int
         Bytes through the server in and out, if nobody drops out.
     expansion : float
-        A client's bytes up and down over its vector's as it is.
+        A client's bytes up and down over its vector's as it is, the graph's proof left out.
     expansion_formula : float
         The paper's formula for the same, which counts keys, shares and vector but no tags, ids,
         commitments or framing.
@@ -44,6 +47,7 @@ class Plan:
     params: Params
     bytes_up: dict[str, int]
     bytes_down: dict[str, int]
+    bytes_graph_proof: int
     bytes_server: int
     expansion: float
     expansion_formula: float
@@ -80,7 +84,7 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
     peers = params.neighbours
     members = peers + (params.graph is Graph.COMPLETE)
     up = {
-        "advertise-keys": messages.AdvertiseKeys.size(),
+        "advertise-keys": messages.AdvertiseKeys.size(params),
         "share-keys": messages.ShareKeys.size(peers),
         "masked-input": messages.MaskedInput.size(params),
         "unmasking": messages.UnmaskShares.size(members),
@@ -91,6 +95,18 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         "masked-input": messages.ShareBundle.size(members, peers),
         "unmasking": messages.SurvivorSet.size(members),
     }
+    proof = 0
+    if params.threat is Threat.ACTIVE:
+        up["consistency-check"] = messages.ConsistencySignature.size()
+        down["consistency-check"] = messages.SurvivorSet.size(members)
+        down["unmasking"] = messages.SignatureSet.size(members, members)
+    elif params.threat is Threat.SEMI_MALICIOUS:
+        up["commit-graph"] = messages.GraphCommitment.size()
+        down["commit-graph"] = messages.GraphRequest.size(params)
+        up["reveal-graph"] = messages.GraphReveal.size()
+        down["reveal-graph"] = messages.GraphChallenge.size(params)
+        proof = messages.GraphProof.size(params, peers)
+        down["share-keys"] += proof
     total = sum(up.values()) + sum(down.values())
     edges = params.clients * peers
     gone = thresholds.dropouts(params.clients, params.dropout)
@@ -98,11 +114,12 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         params=params,
         bytes_up=up,
         bytes_down=down,
+        bytes_graph_proof=proof,
         bytes_server=params.clients * total,
-        expansion=total / params.raw_bytes,
+        expansion=(total - proof) / params.raw_bytes,
         expansion_formula=expansion_formula(params),
         memory_server=params.length * params.word.itemsize
-        + edges * max(messages.CIPHERTEXT_BYTES, 24)
+        + edges * max(layout.CIPHERTEXT_BYTES, 24)
         + params.clients * 96,
         cpu_seconds_client=units.client(params),
         cpu_seconds_server=units.server(params, gone),

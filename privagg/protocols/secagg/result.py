@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.rebuild import Blame
 from privagg.trees import Structure
 
 __all__ = ["Result", "Truth"]
@@ -61,6 +62,9 @@ class Result:
         Who answered each round.
     bytes_up, bytes_down : dict of round name to (clients,) int64 array
         Encoded bytes per client.
+    bytes_graph_proof : float
+        Of the bytes down of a client that stayed to the end, the mean that proves its neighbours to
+        be those of the committed graph (semi-malicious).
     seconds : dict of ``"client"`` or ``"server"`` to dict of round name to float
         CPU seconds; the clients' are added up.
     exact : bool
@@ -71,6 +75,8 @@ class Result:
         What stochastic rounding can add to one coordinate of the sum; 0 for integers.
     clipped : int
         Coordinates outside the clip, over all survivors: known only because this is a simulation.
+    blame : tuple of Blame
+        Wrong or missing shares that the round got over, and whose they may be.
     insecure_seed : bool
         The run was seeded: whoever knows the seed knows every secret.
     """
@@ -83,11 +89,13 @@ class Result:
     survivors: dict[str, tuple[int, ...]] = field(repr=False)
     bytes_up: dict[str, NDArray[np.int64]] = field(repr=False)
     bytes_down: dict[str, NDArray[np.int64]] = field(repr=False)
+    bytes_graph_proof: float
     seconds: dict[str, dict[str, float]] = field(repr=False)
     exact: bool
     max_error: float
     error_bound: float
     clipped: int
+    blame: tuple[Blame, ...]
     insecure_seed: bool
 
     @classmethod
@@ -101,7 +109,9 @@ class Result:
         truth: Truth,
         up: dict[str, NDArray[np.int64]],
         down: dict[str, NDArray[np.int64]],
+        proofs: dict[int, int],
         seconds: dict[str, dict[str, float]],
+        blame: tuple[Blame, ...],
         insecure_seed: bool,
     ) -> Result:
         """Compare the aggregate with the plain sum and put the pieces together."""
@@ -123,11 +133,16 @@ class Result:
             survivors=survivors,
             bytes_up=up,
             bytes_down=down,
+            bytes_graph_proof=(
+                sum(proofs.get(client, 0) for client in survivors["unmasking"])
+                / len(survivors["unmasking"])
+            ),
             seconds=seconds,
             exact=bool(right),
             max_error=error,
             error_bound=bound,
             clipped=truth.clipped,
+            blame=blame,
             insecure_seed=insecure_seed,
         )
 
@@ -143,8 +158,9 @@ class Result:
 
     @property
     def expansion(self) -> float:
-        """Bytes up and down per client over the bytes of its vector as it is."""
-        return (self.bytes_up_per_client + self.bytes_down_per_client) / self.params.raw_bytes
+        """Bytes up and down per client, the graph's proof left out, over its vector's as it is."""
+        total = self.bytes_up_per_client + self.bytes_down_per_client
+        return (total - self.bytes_graph_proof) / self.params.raw_bytes
 
     def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
         stayed = list(self.survivors["unmasking"])

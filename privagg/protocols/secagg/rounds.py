@@ -18,15 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import entropy as entropies
+from privagg import keys
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.client import Client
+from privagg.protocols.secagg.identity import Directory, Roster, Signer
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.result import Result, Truth
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import ROUNDS, Phase
+from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.transcript import Transcript
 from privagg.trees import Structure
 
@@ -36,7 +39,6 @@ Progress = Callable[[str, int, int], None]
 """Called with the round's name, the clients done and the clients in it."""
 
 _A = TypeVar("_A")
-_M = TypeVar("_M", bound=Message)
 
 
 def run(
@@ -48,6 +50,9 @@ def run(
     policy: Policy | None = None,
     seed: int | None = None,
     workers: int = 1,
+    identities: Sequence[Signer] | None = None,
+    roster: Directory | None = None,
+    model: bytes = b"",
     transcript: Transcript | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -67,16 +72,20 @@ def run(
     weights : sequence of n ints, optional
         One per client, where ``params`` are weighted.
     dropouts : mapping of client to round name, optional
-        The round before whose message the client leaves, one of ``advertise-keys``,
-        ``share-keys``, ``masked-input``, ``consistency-check``, ``unmasking``. The
-        consistency check has no message in a semi-honest round: who leaves there is gone at
-        unmasking.
+        The round before whose message the client leaves, one of :data:`ROUNDS`. Where the threat
+        model has no such round, who leaves there is gone in the next.
     policy : Policy, optional
         What every client insists on; by default what `params` promises.
     seed : int, optional
         Makes the run repeatable and **insecure**; the result says so.
     workers : int
         Threads over the clients and for unmasking. It changes speed only.
+    identities : sequence of n Signers, optional
+        The clients' identities where messages are signed; new ones are made if left out.
+    roster : Directory, optional
+        The directory that verifies them; by default their public keys.
+    model : bytes
+        Digest of the shared parameters, the same for all; see :meth:`Client.masked_input`.
     transcript : Transcript, optional
         Records every message.
     progress : callable, optional
@@ -95,14 +104,38 @@ def run(
     PeerError
         If a party misbehaves, which here would be a fault of the implementation.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "secagg.Params")
     source = entropies.from_seed(seed)
+    leaves = _leaves(params, {} if dropouts is None else dropouts)
+    inputs = Inputs(params, vectors, weights)
+    if params.signed and identities is None:
+        made = [
+            keys.Identity.generate(source.spawn(f"identity/{index}"))
+            for index in range(params.clients)
+        ]
+        identities, roster = made, Roster(identity.public for identity in made)
+    if params.signed and (roster is None or len(identities or ()) != params.clients):
+        raise UsageError(
+            "identities",
+            f"{len(identities or ())} signers, {'a' if roster else 'no'} roster",
+            f"{params.clients} signers and the roster that verifies them",
+        )
     driver = _Driver(
         params=params,
-        inputs=Inputs(params, vectors, weights),
-        leaves=_leaves(params, dropouts or {}),
-        policy=policy,
+        inputs=inputs,
+        leaves=leaves,
+        policy=policy or (Policy.of(params, roster) if params.signed else None),
         source=source,
-        server=Server(params, entropy=source.spawn("server"), workers=workers),
+        server=Server(
+            params,
+            roster=roster,
+            model=model,
+            entropy=source.spawn("server"),
+            workers=workers,
+        ),
+        identities=identities if params.signed else None,
+        model=model,
         workers=workers,
         transcript=transcript,
         progress=progress or (lambda name, done, total: None),
@@ -119,7 +152,7 @@ class Inputs:
         vectors: Sequence[Any] | NDArray[Any],
         weights: Sequence[int] | None,
     ) -> None:
-        if not hasattr(vectors, "__len__") or not hasattr(vectors, "__getitem__"):
+        if not _is_sequence(vectors):
             raise UsageError(
                 "vectors", type(vectors).__name__, "a sequence with an item per client"
             )
@@ -127,12 +160,16 @@ class Inputs:
             raise UsageError(
                 "vectors", f"{len(vectors)} items", f"one for each of {params.clients} clients"
             )
+        if weights is not None and not _is_sequence(weights):
+            raise UsageError("weights", type(weights).__name__, "a sequence with an int per client")
         if (weights is not None) != params.encoding.weighted:
             raise UsageError(
                 "weights",
                 "none" if weights is None else f"{len(weights)} weights",
                 "weights exactly when the parameters are weighted",
-                "Pass weighted=True and max_weight to Params.recommend." if weights else "",
+                "Pass weighted=True and max_weight to Params.recommend."
+                if weights is not None
+                else "",
             )
         if weights is not None and len(weights) != params.clients:
             raise UsageError("weights", f"{len(weights)} weights", f"{params.clients} weights")
@@ -169,12 +206,15 @@ class _Driver:
     policy: Policy | None
     source: Entropy
     server: Server
+    identities: Sequence[Signer] | None
+    model: bytes
     workers: int
     transcript: Transcript | None
     progress: Progress
     clients: dict[int, Client] = field(default_factory=dict)
     up: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     down: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    proofs: dict[int, int] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(
         default_factory=lambda: {"client": defaultdict(float), "server": defaultdict(float)}
     )
@@ -186,24 +226,23 @@ class _Driver:
         def advertise_keys(client: Client, start: messages.Start) -> Message:
             return client.advertise_keys(start)
 
-        for index in self._staying(0):
-            self.clients[index] = Client(
-                self.params, self.policy, entropy=self.source.spawn(f"client/{index}")
-            )
-        self._round(0, server.start, messages.Start, advertise_keys)
+        # Semi-malicious only: with the keys fixed, everyone's randomness draws the graph.
+        def commit_graph(client: Client, request: messages.GraphRequest) -> Message:
+            return client.commit_graph(request)
+
+        def reveal_graph(client: Client, challenge: messages.GraphChallenge) -> Message:
+            return client.reveal_graph(challenge)
 
         # Round 1, ShareKeys: the roster goes out, encrypted shares of two seeds come back.
         def share_keys(client: Client, roster: messages.KeyRoster) -> Message:
             return client.share_keys(roster)
-
-        self._round(1, server.message_for, messages.KeyRoster, share_keys)
 
         # Round 2, MaskedInputCollection: shares are relayed, masked vectors come back.
         def masked_input(client: Client, bundle: messages.ShareBundle) -> Message:
             index = int(client.index or 0)
             vector, weight = self.inputs.vector(index), self.inputs.weight(index)
             try:
-                message = client.masked_input(bundle, vector, weight=weight)
+                message = client.masked_input(bundle, vector, weight=weight, model=self.model)
             except UsageError as error:
                 raise UsageError(
                     f"client {index}: {error.argument}", error.found, error.allowed, error.hint
@@ -211,15 +250,39 @@ class _Driver:
             truth.add(vector, weight, client.clipped)
             return message
 
-        self._round(2, server.message_for, messages.ShareBundle, masked_input)
+        # Round 3, ConsistencyCheck, active only: everyone signs the sets it was shown.
+        def consistency_check(client: Client, survivors: messages.SurvivorSet) -> Message:
+            return client.consistency_check(survivors)
 
-        # Round 3, ConsistencyCheck, has no message between semi-honest parties.
-        # Round 4, Unmasking: the survivor set goes out, one share per peer comes back.
-        def unmasking(client: Client, survivors: messages.SurvivorSet) -> Message:
-            return client.unmasking(survivors)
+        # Round 4, Unmasking: survivors (and signatures) go out, one share per peer comes back.
+        def unmasking(
+            client: Client, message: messages.SurvivorSet | messages.SignatureSet
+        ) -> Message:
+            return client.unmasking(message)
 
-        self._round(4, server.message_for, messages.SurvivorSet, unmasking)
-        assert server.phase is Phase.DONE
+        steps: dict[Phase, tuple[type[Message], Callable[..., Message]]] = {
+            Phase.ADVERTISE_KEYS: (messages.Start, advertise_keys),
+            Phase.COMMIT_GRAPH: (messages.GraphRequest, commit_graph),
+            Phase.REVEAL_GRAPH: (messages.GraphChallenge, reveal_graph),
+            Phase.SHARE_KEYS: (messages.KeyRoster, share_keys),
+            Phase.MASKED_INPUT: (messages.ShareBundle, masked_input),
+            Phase.CONSISTENCY_CHECK: (messages.SurvivorSet, consistency_check),
+            Phase.UNMASKING: (
+                messages.SignatureSet
+                if self.params.threat is Threat.ACTIVE
+                else messages.SurvivorSet,
+                unmasking,
+            ),
+        }
+        for index in self._staying(0):
+            self.clients[index] = Client(
+                self.params,
+                self.policy,
+                identity=None if self.identities is None else self.identities[index],
+                entropy=self.source.spawn(f"client/{index}"),
+            )
+        while server.phase is not Phase.DONE:
+            self._round(server.phase, *steps[server.phase])
         return Result.of(
             params=self.params,
             aggregate=server.result(),
@@ -228,33 +291,32 @@ class _Driver:
             truth=truth,
             up=self.up,
             down=self.down,
+            proofs=self.proofs,
             seconds={party: dict(rounds) for party, rounds in self.seconds.items()},
+            blame=server.blame,
             insecure_seed=self.source.insecure,
         )
 
-    def _round(
-        self,
-        number: int,
-        outgoing: Callable[[int], Message],
-        kind: type[_M],
-        answer: Callable[[Client, _M], Message],
-    ) -> None:
+    def _round(self, phase: Phase, kind: type[Message], answer: Callable[..., Message]) -> None:
         """Carry the server's message to each client that stays and its answer back."""
-        name = ROUNDS[number]
-        self.up[name] = np.zeros(self.params.clients, np.int64)
-        self.down[name] = np.zeros(self.params.clients, np.int64)
+        name = phase.title
+        for account in (self.up, self.down):  # a graph may be drawn more than once
+            account.setdefault(name, np.zeros(self.params.clients, np.int64))
         expected = set(map(int, self.server.alive()))
-        indices = [index for index in self._staying(number) if index in expected]
+        indices = [index for index in self._staying(phase.value) if index in expected]
         broadcast: dict[int, bytes] = {}
+        index_free = kind in (messages.KeyRoster, messages.SignatureSet)
 
         def send(index: int) -> tuple[int, bytes]:
             with self._clock("server", name):
-                message = outgoing(index)
-                # One roster object serves every client of the complete graph: encode it once.
+                message = self.server.message_for(index)
+                if isinstance(message, messages.KeyRoster) and message.proof is not None:
+                    self.proofs[index] = message.proof.encoded_size()
+                # One object serves every client of the complete graph: encode it once.
                 data = broadcast.get(id(message))
                 if data is None:
                     data = message.encode()
-                    if isinstance(message, messages.KeyRoster) and message.universe:
+                    if index_free and self.params.graph is Graph.COMPLETE:
                         broadcast[id(message)] = data
             self._record(name, "server", index, kind.__name__, data)
             return index, data
@@ -325,8 +387,21 @@ class _Clock:
         self._account[self._name] += time.thread_time() - self._began
 
 
+def _is_sequence(value: object) -> bool:
+    """Say whether items can be taken by position: a dict has ``[]`` too, an array may have none."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__getitem__")
+        and not isinstance(value, Mapping)
+    )
+
+
 def _leaves(params: Params, dropouts: Mapping[int, str]) -> NDArray[np.int8]:
-    """Return per client the number of the round before which it leaves; 5 if it stays."""
+    """Return per client the number of the round before which it leaves; 7 if it stays."""
+    if not isinstance(dropouts, Mapping):
+        raise UsageError("dropouts", type(dropouts).__name__, "a mapping of client to round name")
     leaves = np.full(params.clients, len(ROUNDS), np.int8)
     for client, name in dropouts.items():
         if isinstance(client, bool) or not isinstance(client, int | np.integer):

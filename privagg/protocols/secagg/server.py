@@ -7,50 +7,48 @@ round with whoever has answered, and :meth:`Server.message_for` gives what each 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg import keys, sharing
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
-from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import derivations, messages
+from privagg.errors import PeerError, PrivaggError, UsageError
+from privagg.protocols.secagg import derivations, layout
+from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
+    ConsistencySignature,
+    GraphCommitment,
+    GraphReveal,
     KeyRoster,
     MaskedInput,
     Message,
     ShareBundle,
     ShareKeys,
+    SignatureSet,
     Start,
     SurvivorSet,
     UnmaskShares,
 )
 from privagg.protocols.secagg.params import Params
-from privagg.protocols.secagg.states import ROUNDS, SERVER_TABLE, Phase
-from privagg.protocols.secagg.thresholds import Graph
+from privagg.protocols.secagg.server_graph import GraphDraw
+from privagg.protocols.secagg.server_store import Store
+from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, Phase, Receipt
+from privagg.protocols.secagg.survival import enough_are_left
+from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.topology import Topology
-from privagg.protocols.secagg.unmask import Unmasker
+from privagg.protocols.secagg.unmask import Blame, Unmasker
 
 __all__ = ["Receipt", "Server"]
-
-
-class Receipt(Enum):
-    """What became of a message."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated: the first one counts"
-    LATE = "late: its round is closed, it was not looked at"
 
 
 class Server:
     """The server of one round.
 
-    It learns the sum over the survivors, who took part, and when; no input. It is trusted to follow
-    the protocol (``params.threat``): what clients check of it is in
+    It learns the sum over the survivors, who took part, and when; no input. What it is trusted with
+    is ``params.threat``; what clients check of it is in
     :mod:`privagg.protocols.secagg.checks`. Memory: one accumulator of the vector's length, and
     arrays of O(edges) for keys, ciphertexts and shares; never a vector per client.
 
@@ -58,56 +56,78 @@ class Server:
     ----------
     params : Params
         Agreed parameters of the round.
+    roster : Directory, optional
+        The clients' identities; required where messages are signed.
     session : bytes, optional
         16 bytes that name the session; drawn from `entropy` if left out.
     round_number : int
         Number of the round within the session.
+    model : bytes
+        Digest of the shared parameters that all clients were given, 32 bytes or empty: without it
+        the masks of clients that left cannot be rebuilt.
     entropy : Entropy
-        Source of the session and of the sparse graph.
+        Source of the session and, in a semi-honest round, of the sparse graph.
     workers : int
         Threads for unmasking. It changes speed only.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not of the kinds above.
     """
 
     def __init__(
         self,
         params: Params,
         *,
+        roster: Directory | None = None,
         session: bytes | None = None,
         round_number: int = 0,
+        model: bytes = b"",
         entropy: Entropy = OS,
         workers: int = 1,
     ) -> None:
         if not isinstance(params, Params):
             raise UsageError("params", type(params).__name__, "secagg.Params")
+        if params.signed and not (isinstance(roster, Directory) and len(roster) == params.clients):
+            raise UsageError(
+                "roster",
+                "none" if roster is None else type(roster).__name__,
+                f"the identities of {params.clients} clients, where the threat model is "
+                f"{params.threat.value}",
+            )
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         if session is None:
-            session = entropy.take(16)
-        if not isinstance(session, bytes) or len(session) != 16:
+            session = entropy.take(layout.SESSION_BYTES)
+        if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
             raise UsageError("session", type(session).__name__, "16 bytes")
-        if isinstance(round_number, bool) or not isinstance(round_number, int):
-            raise UsageError("round_number", round_number, "an integer from 0 to 2**32 - 1")
-        if not 0 <= round_number < 2**32:
-            raise UsageError("round_number", round_number, "0 to 2**32 - 1")
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise UsageError("workers", workers, "a whole number from 1")
+        _natural("round_number", round_number, 0, 2**32 - 1)
+        _natural("workers", workers, 1, 1024)
+        if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
+            raise UsageError("model", type(model).__name__, "32 bytes, or none")
         self._params = params
+        self._directory = roster if params.signed else None
         self._session = session
         self._round_number = round_number
+        self._model = model
         self._workers = workers
-        self._context = derivations.context(params, session, round_number)
-        clients, slots = params.clients, params.neighbours
-        self._topology = Topology(params, entropy)
-        self._phase = Phase.ADVERTISE_KEYS
-        self._here = {phase: np.zeros(clients, np.bool_) for phase in SERVER_TABLE.values()}
-        self._seen_keys: set[bytes] = set()
-        self._keys = np.zeros((clients, 64), np.uint8)
-        self._commitments = np.zeros((clients, 32), np.uint8)
-        self._ciphertexts = np.zeros((clients, slots, messages.CIPHERTEXT_BYTES), np.uint8)
+        identities = b"" if self._directory is None else self._directory.digest()
+        self._context = derivations.context(params, session, round_number, identities)
+        self._sequence = SEQUENCES[params.threat]
+        self._phase = self._sequence[0]
+        self._here = {phase: np.zeros(params.clients, np.bool_) for phase in self._sequence}
+        self._store = Store(params)
+        self._draw: GraphDraw | None = None
+        self._topology: Topology | None = None
+        self._candidates = np.zeros(params.clients, np.bool_)
+        if params.threat is not Threat.SEMI_MALICIOUS:
+            self._topology = Topology(params, entropy.take(32))
         self._accumulator: NDArray[Any] = np.zeros(params.length, params.word)
-        self._shares = np.zeros((0, 0, sharing.LIMBS), np.uint64)
-        self._own_shares = np.zeros((0, sharing.LIMBS), np.uint64)
         self._roster = b""
-        self._broadcast: KeyRoster | None = None
+        self._broadcast: KeyRoster | SignatureSet | None = None
         self._aggregate: Aggregate | None = None
+        self._blame: tuple[Blame, ...] = ()
 
     @property
     def phase(self) -> Phase:
@@ -124,22 +144,26 @@ class Server:
         """The 16 bytes that name the session."""
         return self._session
 
+    @property
+    def blame(self) -> tuple[Blame, ...]:
+        """Wrong or missing shares that the round survived, and whose they may be."""
+        return self._blame
+
     def alive(self) -> NDArray[np.uint32]:
         """Return the clients that the round being collected expects an answer from, ascending."""
         return np.flatnonzero(self._expected()).astype(np.uint32)
 
     def survivors(self) -> dict[str, tuple[int, ...]]:
-        """Return, per closed round, the clients that answered it (U1, U2, U3 and U5)."""
+        """Return, per closed round, the clients that answered it (U1, U2, ...)."""
         return {
-            ROUNDS[phase.value]: tuple(map(int, np.flatnonzero(here)))
+            phase.title: tuple(map(int, np.flatnonzero(here)))
             for phase, here in self._here.items()
             if phase.value < self._phase.value
         }
 
     def start(self, client: int) -> Start:
         """Return the invitation of a client, by its index."""
-        if not 0 <= client < self._params.clients:
-            raise UsageError("client", client, f"0 to {self._params.clients - 1}")
+        _natural("client", client, 0, self._params.clients - 1)
         return Start(
             tag=self._tag,
             session=self._session,
@@ -166,7 +190,8 @@ class Server:
         Raises
         ------
         PeerError
-            If the sender is not expected to send this, or what it sent is malformed.
+            If the sender is not expected to send this, or what it sent is malformed. The round goes
+            on without the message.
         """
         due = SERVER_TABLE.get(type(message))
         if due is None:
@@ -179,6 +204,8 @@ class Server:
         round = message.round
         if not 0 <= sender < self._params.clients:
             raise PeerError(sender, round, f"there are only {self._params.clients} clients")
+        if due not in self._here:
+            raise PeerError(sender, round, f"no such round against {self._params.threat.value}")
         if message.tag != self._tag:
             raise PeerError(
                 sender, round, "the message is of another session, round or configuration"
@@ -191,18 +218,11 @@ class Server:
             raise PeerError(
                 sender,
                 round,
-                f"{type(message).__name__} while {self._round_name} is being collected",
+                f"{type(message).__name__} while {self._phase.title} is being collected",
             )
         if not self._expected()[sender]:
             raise PeerError(sender, round, "this client left in an earlier round")
-        if isinstance(message, AdvertiseKeys):
-            self._take_keys(sender, message)
-        elif isinstance(message, ShareKeys):
-            self._take_ciphertexts(sender, message)
-        elif isinstance(message, MaskedInput):
-            self._accumulator += message.vector
-        elif isinstance(message, UnmaskShares):
-            self._take_shares(sender, message)
+        self._take(sender, message)
         self._here[due][sender] = True
         return Receipt.ACCEPTED
 
@@ -212,40 +232,49 @@ class Server:
         Returns
         -------
         Phase
-            What is collected now; after unmasking ``Phase.DONE``: :meth:`result` is ready.
+            What is collected now; after unmasking ``Phase.DONE``: :meth:`result` is ready. After
+            ``REVEAL_GRAPH`` it is ``COMMIT_GRAPH`` once more if someone did not reveal.
 
         Raises
         ------
         Abort
             If too few are left to go on. No share that would reveal anything has been asked for.
         PeerError
-            If shares do not open a client's commitment or rebuild its advertised key.
+            If wrong shares leave a secret that the sum needs unknown, or no inputs have this sum.
+        UsageError
+            If all weights are zero, so that there is no mean. The round is over then, too.
         """
-        if self._phase in (Phase.DONE, Phase.ABORTED):
-            raise UsageError("close", f"a server that is {self._phase.name.lower()}", "an open one")
+        phase = self._phase
+        if phase in (Phase.DONE, Phase.ABORTED):
+            raise UsageError("close", f"a server that is {phase.title}", "an open one")
         try:
-            self._check_survivors()
-            if self._phase is Phase.ADVERTISE_KEYS:
-                self._phase = Phase.SHARE_KEYS
-                self._fix_roster()
-            elif self._phase is Phase.SHARE_KEYS:
-                self._phase = Phase.MASKED_INPUT
-            elif self._phase is Phase.MASKED_INPUT:
-                self._phase = Phase.UNMASKING
-                self._ciphertexts = self._ciphertexts[:0]
-                clients, slots = self._params.clients, self._params.neighbours
-                self._shares = np.zeros((clients, slots, sharing.LIMBS), np.uint64)
-                self._own_shares = np.zeros((clients, sharing.LIMBS), np.uint64)
-            else:
+            enough_are_left(self._params, phase, self._here, self._topology)
+            following = [*self._sequence, Phase.DONE][self._sequence.index(phase) + 1]
+            if phase is Phase.ADVERTISE_KEYS:
+                self._fix_keys()
+            elif phase is Phase.COMMIT_GRAPH:
+                self._graph.fix(self._here[phase])
+            elif phase is Phase.REVEAL_GRAPH:
+                following = self._fix_graph()
+            elif phase is Phase.MASKED_INPUT:
+                self._store.expect_shares()
+            elif phase is Phase.CONSISTENCY_CHECK:
+                here = self._here[phase]
+                self._broadcast = SignatureSet(
+                    tag=self._tag,
+                    signers=here[self._members(0)],
+                    signatures=self._store.survivor_signatures[here],
+                )
+            elif phase is Phase.UNMASKING:
                 self._unmask()
-                self._phase = Phase.DONE
-        except (Abort, PeerError):
+        except PrivaggError:
             self._phase = Phase.ABORTED
             self._accumulator = self._accumulator[:0]
             raise
-        return self._phase
+        self._phase = following
+        return following
 
-    def message_for(self, client: int) -> KeyRoster | ShareBundle | SurvivorSet:
+    def message_for(self, client: int) -> Message:
         """Return what `client` gets in the round being collected.
 
         Raises
@@ -253,17 +282,27 @@ class Server:
         UsageError
             If the client left in an earlier round, or nothing is due.
         """
-        if not 0 <= client < self._params.clients or not self._expected()[client]:
+        _natural("client", client, 0, self._params.clients - 1)
+        if not self._expected()[client]:
             raise UsageError("client", client, "a client of the round before", "It has left.")
-        if self._phase is Phase.SHARE_KEYS:
+        phase = self._phase
+        if phase is Phase.ADVERTISE_KEYS:
+            return self.start(client)
+        if phase is Phase.COMMIT_GRAPH:
+            return self._graph.request(self._tag, self._expected())
+        if phase is Phase.REVEAL_GRAPH:
+            return self._graph.challenge(self._tag)
+        if phase is Phase.SHARE_KEYS:
             return self._key_roster(client)
-        if self._phase is Phase.MASKED_INPUT:
+        if phase is Phase.MASKED_INPUT:
             return self._share_bundle(client)
-        if self._phase is Phase.UNMASKING:
+        if phase is Phase.UNMASKING and isinstance(self._broadcast, SignatureSet):
+            return self._broadcast
+        if phase in (Phase.CONSISTENCY_CHECK, Phase.UNMASKING):
             here = self._here[Phase.MASKED_INPUT]
             flags = here[self._members(client)]
             return SurvivorSet(tag=self._tag, cohort=int(here.sum()), survivors=flags)
-        raise UsageError("message_for", self._round_name, "a round in which the server speaks")
+        raise UsageError("message_for", phase.title, "a round in which the server speaks")
 
     def result(self) -> Aggregate:
         """Return the aggregate over the survivors of the masked-input round.
@@ -274,170 +313,144 @@ class Server:
             If the round is not over.
         """
         if self._aggregate is None:
-            raise UsageError("result", self._round_name, "a round that is done", "Close it first.")
+            raise UsageError("result", self._phase.title, "a round that is done", "Close it first.")
         return self._aggregate
 
     def __repr__(self) -> str:
-        return f"Server(round={self._round_name!r}, clients={self._params.clients})"
+        return f"Server(round={self._phase.title!r}, clients={self._params.clients})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a server's state is of one round and cannot be pickled")
 
     @property
     def _tag(self) -> bytes:
-        return self._context[: messages.TAG_BYTES]
+        return self._context[: layout.TAG_BYTES]
 
     @property
-    def _round_name(self) -> str:
-        return ROUNDS[self._phase.value] if self._phase.value < 5 else self._phase.name.lower()
+    def _graph(self) -> GraphDraw:
+        assert self._draw is not None
+        return self._draw
+
+    @property
+    def _edges(self) -> Topology:
+        assert self._topology is not None
+        return self._topology
 
     def _expected(self) -> NDArray[np.bool_]:
         """Return whose answer counts now: at first everyone's, then that of the round before."""
-        earlier = {
-            Phase.SHARE_KEYS: Phase.ADVERTISE_KEYS,
-            Phase.MASKED_INPUT: Phase.SHARE_KEYS,
-            Phase.UNMASKING: Phase.MASKED_INPUT,
-        }.get(self._phase)
-        if earlier is None:
-            open_now = self._phase is Phase.ADVERTISE_KEYS
-            return np.full(self._params.clients, open_now, np.bool_)
-        return self._here[earlier]
+        if self._phase is self._sequence[0]:
+            return np.ones(self._params.clients, np.bool_)
+        if self._phase not in self._sequence:
+            return np.zeros(self._params.clients, np.bool_)
+        if self._phase is Phase.COMMIT_GRAPH:
+            return self._candidates
+        if self._phase is Phase.UNMASKING:
+            # Whoever is in the sum may answer, though its signature may have been lost.
+            return self._here[Phase.MASKED_INPUT]
+        return self._here[self._sequence[self._sequence.index(self._phase) - 1]]
+
+    def _listed(self) -> NDArray[np.bool_]:
+        """Return U1: who is in the rosters that clients were shown."""
+        last = Phase.REVEAL_GRAPH if self._draw is not None else Phase.ADVERTISE_KEYS
+        return self._here[last]
 
     def _members(self, client: int) -> NDArray[np.uint32]:
         """Return the roster that `client` was shown: U1, or its neighbours in U1."""
-        present = self._here[Phase.ADVERTISE_KEYS]
+        present = self._listed()
         if self._params.graph is Graph.COMPLETE:
             return np.flatnonzero(present).astype(np.uint32)
-        row = self._topology.row(client)
+        row = self._edges.row(client)
         return row[present[row]]
 
-    def _check_survivors(self) -> None:
-        """Abort unless enough are left: the cohort, and t holders for each secret that matters.
-
-        In the sparse graph a secret matters if the sum needs it: the self mask of each survivor,
-        and the mask key of each client that left after sharing and has a neighbour in the sum.
-        """
-        params, here = self._params, self._here[self._phase]
-        alive, name = int(here.sum()), self._round_name
-        floor = max(params.min_cohort, params.threshold)
-        if self._phase is Phase.UNMASKING:
-            floor = params.threshold  # the cohort of the sum was fixed in the round before
-        if params.graph is Graph.COMPLETE or alive < floor:
-            if alive < floor:
-                raise Abort(f"round {name}: too few clients answered", alive, floor)
-            return
-        holders = self._topology.count(here)
-        needed = here.copy()
-        if self._phase in (Phase.MASKED_INPUT, Phase.UNMASKING):
-            in_sum = self._here[Phase.MASKED_INPUT]
-            shared = self._here[Phase.SHARE_KEYS]
-            needed = in_sum | (shared & (self._topology.count(in_sum) > 0))
-        short = needed & (holders < params.threshold)
-        if short.any():
-            worst = int(np.flatnonzero(short)[np.argmin(holders[short])])
-            raise Abort(
-                f"round {name}: too few neighbours of client {worst} answered",
-                int(holders[worst]),
-                params.threshold,
+    def _take(self, sender: int, message: Message) -> None:
+        if isinstance(message, AdvertiseKeys):
+            self._store.take_keys(sender, message, self._context, self._directory)
+        elif isinstance(message, GraphCommitment):
+            self._graph.take_commitment(sender, message)
+        elif isinstance(message, GraphReveal):
+            self._graph.take_opening(sender, message)
+        elif isinstance(message, ShareKeys):
+            self._store.take_ciphertexts(sender, message, self._edges, self._listed())
+        elif isinstance(message, MaskedInput):
+            self._accumulator += message.vector
+        elif isinstance(message, ConsistencySignature):
+            sets = (self._here[Phase.SHARE_KEYS], self._here[Phase.MASKED_INPUT])
+            u2, u3 = (np.flatnonzero(flags).astype(np.uint32) for flags in sets)
+            statement = derivations.survivor_statement(
+                self._context, self._roster, self._model, u2, u3
             )
+            self._store.take_survivor_signature(sender, message, statement, self._directory)
+        elif isinstance(message, UnmaskShares):
+            shared = self._here[Phase.SHARE_KEYS]
+            self._store.take_shares(sender, message, self._edges, shared)
 
-    def _fix_roster(self) -> None:
-        members = np.flatnonzero(self._here[Phase.ADVERTISE_KEYS]).astype(np.uint32)
-        rows = self._keys[members]
-        if self._params.graph is Graph.SPARSE:
-            self._roster = derivations.roster_root(self._context, members.tolist(), rows)
-            return
-        self._roster = derivations.roster_digest(self._context, members, rows)
-        self._broadcast = KeyRoster(
-            tag=self._tag,
-            cohort=len(members),
-            members=members,
-            keys=rows,
-            universe=self._params.clients,
-        )
+    def _fix_keys(self) -> None:
+        """Fix U1 and its keys, and the digest over them that everything is bound to."""
+        present = self._here[Phase.ADVERTISE_KEYS]
+        members = np.flatnonzero(present).astype(np.uint32)
+        if self._params.threat is Threat.SEMI_MALICIOUS:
+            self._draw = GraphDraw(self._params, self._context, present, self._store.keys)
+            self._candidates = present
+        elif self._params.graph is Graph.SPARSE:
+            self._roster = self._store.root_of(members, self._context)
+        else:
+            rows = self._store.keys[members]
+            self._roster = derivations.roster_digest(self._context, members, rows)
+            self._broadcast = self._store.roster_of(members, tag=self._tag, cohort=len(members))
+
+    def _fix_graph(self) -> Phase:
+        """Draw the graph if everyone who committed revealed, else ask for commitments again."""
+        here = self._here
+        if not np.array_equal(here[Phase.REVEAL_GRAPH], here[Phase.COMMIT_GRAPH]):
+            self._graph.again()
+            self._candidates = here[Phase.REVEAL_GRAPH]
+            for phase in (Phase.COMMIT_GRAPH, Phase.REVEAL_GRAPH):
+                here[phase] = np.zeros(self._params.clients, np.bool_)
+            return Phase.COMMIT_GRAPH
+        self._topology = Topology(self._params, self._graph.seed())
+        self._roster = self._graph.roster()
+        enough_are_left(self._params, Phase.REVEAL_GRAPH, here, self._topology)
+        return Phase.SHARE_KEYS
 
     def _key_roster(self, client: int) -> KeyRoster:
-        if self._broadcast is not None:
+        if isinstance(self._broadcast, KeyRoster):
             return self._broadcast
         members = self._members(client)
-        return KeyRoster(
+        return self._store.roster_of(
+            members,
             tag=self._tag,
-            cohort=int(self._here[Phase.ADVERTISE_KEYS].sum()),
-            members=members,
-            keys=self._keys[members],
-            universe=0,
+            cohort=int(self._listed().sum()),
             digest=self._roster,
+            proof=None if self._draw is None else self._draw.proof(members),
         )
 
     def _share_bundle(self, client: int) -> ShareBundle:
         shared = self._here[Phase.SHARE_KEYS]
-        row, slots = self._topology.row(client), self._topology.slots(client)
-        senders = shared[row]
         members = self._members(client)
         return ShareBundle(
             tag=self._tag,
             cohort=int(shared.sum()),
             present=shared[members] & (members != client),
-            ciphertexts=self._ciphertexts[row[senders], slots[senders]],
+            ciphertexts=self._store.ciphertexts_for(client, self._edges, shared),
         )
-
-    def _take_keys(self, sender: int, message: AdvertiseKeys) -> None:
-        """Refuse keys that would make every other client leave: one client must not end a round."""
-        pair = (message.cipher_key, message.mask_key)
-        rows = np.frombuffer(b"".join(pair), np.uint8)
-        if not keys.canonical_points(rows.reshape(2, -1)).all() or any(
-            map(keys.is_low_order, pair)
-        ):
-            raise PeerError(
-                sender, message.round, "a public key of low order or not canonically encoded"
-            )
-        if pair[0] == pair[1] or not self._seen_keys.isdisjoint(pair):
-            raise PeerError(sender, message.round, "a public key that was advertised already")
-        self._seen_keys.update(pair)
-        self._keys[sender] = rows
-
-    def _take_ciphertexts(self, sender: int, message: ShareKeys) -> None:
-        present = self._here[Phase.ADVERTISE_KEYS][self._topology.row(sender)]
-        if len(message.ciphertexts) != int(present.sum()):
-            raise PeerError(
-                sender,
-                message.round,
-                f"{len(message.ciphertexts)} ciphertexts for {int(present.sum())} peers",
-            )
-        self._commitments[sender] = np.frombuffer(message.commitment, np.uint8)
-        self._ciphertexts[sender, present] = message.ciphertexts
-
-    def _take_shares(self, sender: int, message: UnmaskShares) -> None:
-        row = self._topology.row(sender)
-        present = self._here[Phase.SHARE_KEYS][row]
-        shares = message.shares
-        own = self._params.graph is Graph.COMPLETE
-        expected = int(present.sum()) + own
-        if len(shares) != expected:
-            raise PeerError(
-                sender, message.round, f"{len(shares)} shares for {expected} secrets of its peers"
-            )
-        if own:  # its own share stands in the roster's order, between those below and above it
-            at = int(present[row < sender].sum())
-            self._own_shares[sender] = shares[at]
-            shares = np.delete(shares, at, axis=0)
-        self._shares[sender, present] = shares
 
     def _unmask(self) -> None:
         unmasker = Unmasker(
             params=self._params,
             context=self._context,
             roster=self._roster,
-            topology=self._topology,
-            public_keys=self._keys,
-            commitments=self._commitments,
-            shares=self._shares,
-            own_shares=self._own_shares,
+            model=self._model,
+            topology=self._edges,
+            store=self._store,
             sharers=self._here[Phase.SHARE_KEYS],
             survivors=self._here[Phase.MASKED_INPUT],
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        unmasker.remove_masks(self._accumulator)
-        count = int(self._here[Phase.MASKED_INPUT].sum())
-        self._aggregate = self._params.encoding.decode(self._accumulator, count=count)
+        self._aggregate, self._blame = unmasker.aggregate(self._accumulator)
+
+
+def _natural(name: str, value: Any, low: int, high: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= int(value) <= high:
+        raise UsageError(name, value, f"a whole number from {low} to {high}")

@@ -13,10 +13,16 @@ from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.thresholds import Threat
 
-__all__ = ["CLIENT_TABLES", "ROUNDS", "SERVER_TABLE", "ClientState", "Phase", "next_state"]
-
-ROUNDS = ("advertise-keys", "share-keys", "masked-input", "consistency-check", "unmasking")
-"""The paper's rounds 0 to 4, by name. Round 3 has messages only where survivor sets are signed."""
+__all__ = [
+    "CLIENT_TABLES",
+    "ROUNDS",
+    "SEQUENCES",
+    "SERVER_TABLE",
+    "ClientState",
+    "Phase",
+    "Receipt",
+    "next_state",
+]
 
 
 class ClientState(Enum):
@@ -24,6 +30,8 @@ class ClientState(Enum):
 
     IDLE = "idle"
     ADVERTISED = "advertised keys"
+    COMMITTED = "committed to its part of the graph"
+    REVEALED = "revealed its part of the graph"
     SHARED = "shared keys"
     MASKED = "sent its masked input"
     CHECKED = "signed the survivor set"
@@ -35,35 +43,102 @@ class Phase(Enum):
     """Which round a server is collecting."""
 
     ADVERTISE_KEYS = 0
-    SHARE_KEYS = 1
-    MASKED_INPUT = 2
-    CONSISTENCY_CHECK = 3
-    UNMASKING = 4
-    DONE = 5
-    ABORTED = 6
+    COMMIT_GRAPH = 1
+    REVEAL_GRAPH = 2
+    SHARE_KEYS = 3
+    MASKED_INPUT = 4
+    CONSISTENCY_CHECK = 5
+    UNMASKING = 6
+    DONE = 7
+    ABORTED = 8
 
+    @property
+    def title(self) -> str:
+        """The round's name, as in :data:`ROUNDS`."""
+        return self.name.lower().replace("_", "-")
+
+
+ROUNDS = tuple(phase.title for phase in Phase if phase.value < Phase.DONE.value)
+"""All rounds by name. Those of the graph and the consistency check exist in some threat models."""
+
+
+class Receipt(Enum):
+    """What became of a message."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated: the first one counts"
+    LATE = "late: its round is closed, it was not looked at"
+
+
+_P = Phase
+SEQUENCES: dict[Threat, tuple[Phase, ...]] = {
+    Threat.SEMI_HONEST: (_P.ADVERTISE_KEYS, _P.SHARE_KEYS, _P.MASKED_INPUT, _P.UNMASKING),
+    Threat.ACTIVE: (
+        _P.ADVERTISE_KEYS,
+        _P.SHARE_KEYS,
+        _P.MASKED_INPUT,
+        _P.CONSISTENCY_CHECK,
+        _P.UNMASKING,
+    ),
+    Threat.SEMI_MALICIOUS: (
+        _P.ADVERTISE_KEYS,
+        _P.COMMIT_GRAPH,
+        _P.REVEAL_GRAPH,
+        _P.SHARE_KEYS,
+        _P.MASKED_INPUT,
+        _P.UNMASKING,
+    ),
+}
+"""Per threat model the rounds that have messages, in order."""
 
 _C = ClientState
 ClientTable = dict[tuple[ClientState, type[Message]], ClientState]
 
-_SEMI_HONEST: ClientTable = {
-    (_C.IDLE, messages.Start): _C.ADVERTISED,
-    (_C.ADVERTISED, messages.Start): _C.ADVERTISED,
-    (_C.ADVERTISED, messages.KeyRoster): _C.SHARED,
-    (_C.SHARED, messages.KeyRoster): _C.SHARED,
-    (_C.SHARED, messages.ShareBundle): _C.MASKED,
-    (_C.MASKED, messages.ShareBundle): _C.MASKED,
-    (_C.MASKED, messages.SurvivorSet): _C.UNMASKED,
-    (_C.UNMASKED, messages.SurvivorSet): _C.UNMASKED,
-}
 
-CLIENT_TABLES: dict[Threat, ClientTable] = {Threat.SEMI_HONEST: _SEMI_HONEST}
-"""Per threat model: (state, message) -> state. ``CHECKED`` waits for the signed survivor sets."""
+def _with_repeats(steps: ClientTable) -> ClientTable:
+    """Add the retransmissions: the message that led to a state may come again in it."""
+    return steps | {(after, kind): after for (_, kind), after in steps.items()}
+
+
+_KEYS: ClientTable = {(_C.IDLE, messages.Start): _C.ADVERTISED}
+_INPUT: ClientTable = {(_C.SHARED, messages.ShareBundle): _C.MASKED}
+_UNMASK: ClientTable = {(_C.MASKED, messages.SurvivorSet): _C.UNMASKED}
+
+CLIENT_TABLES: dict[Threat, ClientTable] = {
+    Threat.SEMI_HONEST: _with_repeats(
+        _KEYS | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED} | _INPUT | _UNMASK
+    ),
+    Threat.ACTIVE: _with_repeats(
+        _KEYS
+        | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED}
+        | _INPUT
+        | {
+            (_C.MASKED, messages.SurvivorSet): _C.CHECKED,
+            (_C.CHECKED, messages.SignatureSet): _C.UNMASKED,
+        }
+    ),
+    Threat.SEMI_MALICIOUS: _with_repeats(
+        _KEYS
+        | {
+            (_C.ADVERTISED, messages.GraphRequest): _C.COMMITTED,
+            (_C.COMMITTED, messages.GraphChallenge): _C.REVEALED,
+            (_C.REVEALED, messages.KeyRoster): _C.SHARED,
+        }
+        | _INPUT
+        | _UNMASK
+    )
+    # Someone committed and did not reveal: the graph is drawn again, a few times at most.
+    | {(_C.REVEALED, messages.GraphRequest): _C.COMMITTED},
+}
+"""Per threat model: (state, message) -> state."""
 
 SERVER_TABLE: dict[type[Message], Phase] = {
     messages.AdvertiseKeys: Phase.ADVERTISE_KEYS,
+    messages.GraphCommitment: Phase.COMMIT_GRAPH,
+    messages.GraphReveal: Phase.REVEAL_GRAPH,
     messages.ShareKeys: Phase.SHARE_KEYS,
     messages.MaskedInput: Phase.MASKED_INPUT,
+    messages.ConsistencySignature: Phase.CONSISTENCY_CHECK,
     messages.UnmaskShares: Phase.UNMASKING,
 }
 """The phase in which the server takes a message; earlier it is an error, later it is late."""

@@ -339,14 +339,13 @@ def _largest(below: float, works: Callable[[float], bool]) -> float | None:
 
 
 def _other_k(n: int, c: int, d: int, k: int, two: bool, sigma: int, eta: int) -> str:
-    """Say which number of neighbours works instead: the next larger one, or else the smallest."""
-    found = conditions.search(n, c, d, two, sigma, eta, k)
-    if found is None:
-        found = conditions.search(n, c, d, two, sigma, eta)
-    if found is None:
-        return "None works: lower corrupt or dropout, or use the complete graph."
-    k, low, _, high = found
-    return f"Use {k} neighbours with a threshold from {low} to {high}."
+    """Say which number of neighbours works instead: the next larger one, or else a smaller one."""
+    for start in (k, k - 1, 2):
+        found = conditions.search(n, c, d, two, sigma, eta, max(start, 2))
+        if found is not None:
+            k, low, _, high = found
+            return f"Use {k} neighbours with a threshold from {low} to {high}."
+    return "None works: lower corrupt or dropout, or use the complete graph."
 
 
 def _complete_range(n: int, c: int, d: int, threat: Threat) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg.entropy import Entropy
 from privagg.protocols.secagg import graph
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.thresholds import Graph
@@ -23,16 +22,17 @@ class Topology:
     ----------
     params : Params
         Clients, graph and degree.
-    entropy : Entropy
-        Draws the seed of the sparse graph (semi-honest: the server's choice).
+    seed : bytes
+        32 bytes that determine the sparse graph: the server's choice in a semi-honest round, of all
+        clients' randomness in a semi-malicious one.
     """
 
-    def __init__(self, params: Params, entropy: Entropy) -> None:
+    def __init__(self, params: Params, seed: bytes) -> None:
         self._clients = params.clients
         self._rows: NDArray[np.int32] | None = None
         self._slots: NDArray[np.int32] | None = None
         if params.graph is Graph.SPARSE:
-            self._rows = graph.build(params.clients, params.neighbours, entropy.take(32))
+            self._rows = graph.build(params.clients, params.neighbours, seed)
             self._slots = graph.reverse_positions(self._rows)
 
     def row(self, client: int) -> NDArray[np.uint32]:

@@ -1,0 +1,217 @@
+"""Messages that only the stronger threat models have.
+
+``ConsistencySignature`` and ``SignatureSet`` are round 3 of Bonawitz et al., CCS 2017, figure 4.
+The ``Graph...`` messages are two rounds in which the sparse graph is drawn from all clients'
+randomness after their keys have been committed to (semi-malicious rounds; Bell et al., CCS 2020,
+section 4, has the same aim).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg import wire
+from privagg.protocols.secagg import merkle
+from privagg.protocols.secagg.derivations import OPENING_BYTES
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
+from privagg.protocols.secagg.layout import DIGEST_BYTES, HEADER_BYTES, Message, read_flags
+from privagg.protocols.secagg.params import Params
+
+__all__ = [
+    "ConsistencySignature",
+    "GraphChallenge",
+    "GraphCommitment",
+    "GraphProof",
+    "GraphRequest",
+    "GraphReveal",
+    "SignatureSet",
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConsistencySignature(Message):
+    """Client to server, round 3: a signature over the sets U2 and U3 that the client was shown."""
+
+    kind: ClassVar[int] = 8
+    round: ClassVar[str] = "consistency-check"
+    signature: bytes = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.raw(self.signature)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        return cls(tag=tag, signature=reader.raw(SIGNATURE_BYTES))
+
+    @staticmethod
+    def size() -> int:
+        """Return the encoded bytes."""
+        return HEADER_BYTES + SIGNATURE_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SignatureSet(Message):
+    """Server to client, round 4: who signed (U4, a bit per member of the roster), and what."""
+
+    kind: ClassVar[int] = 9
+    round: ClassVar[str] = "unmasking"
+    signers: NDArray[np.bool_]
+    signatures: NDArray[np.uint8] = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.u32(len(self.signers)).bitmap(self.signers).raw_array(self.signatures)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        signers = read_flags(reader, params)
+        rows = reader.raw_array(int(signers.sum()), SIGNATURE_BYTES)
+        return cls(tag=tag, signers=signers, signatures=rows)
+
+    @staticmethod
+    def size(members: int, signers: int) -> int:
+        """Return the encoded bytes for so many members and signatures."""
+        return HEADER_BYTES + 4 + wire.bitmap_size(members) + signers * SIGNATURE_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphRequest(Message):
+    """Server to client, commit-graph: who advertised keys (U1), and the root over their keys."""
+
+    kind: ClassVar[int] = 11
+    round: ClassVar[str] = "commit-graph"
+    attempt: int
+    present: NDArray[np.bool_]
+    key_root: bytes = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.u8(self.attempt).bitmap(self.present).raw(self.key_root)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        return cls(
+            tag=tag,
+            attempt=reader.u8(),
+            present=reader.bitmap(params.clients),
+            key_root=reader.raw(DIGEST_BYTES),
+        )
+
+    @staticmethod
+    def size(params: Params) -> int:
+        """Return the encoded bytes."""
+        return HEADER_BYTES + 1 + wire.bitmap_size(params.clients) + DIGEST_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphCommitment(Message):
+    """Client to server, commit-graph: a commitment to this client's part of the graph's seed."""
+
+    kind: ClassVar[int] = 12
+    round: ClassVar[str] = "commit-graph"
+    commitment: bytes = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.raw(self.commitment)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        return cls(tag=tag, commitment=reader.raw(DIGEST_BYTES))
+
+    @staticmethod
+    def size() -> int:
+        """Return the encoded bytes."""
+        return HEADER_BYTES + DIGEST_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphChallenge(Message):
+    """Server to client, reveal-graph: who committed, and the root over all commitments."""
+
+    kind: ClassVar[int] = 13
+    round: ClassVar[str] = "reveal-graph"
+    present: NDArray[np.bool_]
+    root: bytes = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.bitmap(self.present).raw(self.root)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        present = reader.bitmap(params.clients)
+        return cls(tag=tag, present=present, root=reader.raw(DIGEST_BYTES))
+
+    @staticmethod
+    def size(params: Params) -> int:
+        """Return the encoded bytes."""
+        return HEADER_BYTES + wire.bitmap_size(params.clients) + DIGEST_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphReveal(Message):
+    """Client to server, reveal-graph: the opening of its commitment."""
+
+    kind: ClassVar[int] = 14
+    round: ClassVar[str] = "reveal-graph"
+    opening: bytes = field(repr=False)
+
+    def _write(self, writer: wire.Writer) -> None:
+        writer.raw(self.opening)
+
+    @classmethod
+    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
+        return cls(tag=tag, opening=reader.raw(OPENING_BYTES))
+
+    @staticmethod
+    def size() -> int:
+        """Return the encoded bytes."""
+        return HEADER_BYTES + OPENING_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphProof:
+    """Inside the roster of a semi-malicious round: why the client's neighbours are these.
+
+    Attributes
+    ----------
+    openings : (m, OPENING_BYTES) uint8 array
+        The openings of all m commitments, in the order of the challenge.
+    paths : (neighbours, depth * DIGEST_BYTES) uint8 array
+        Per neighbour the Merkle path from its keys to the root it was committed under.
+    depth : int
+        Steps of a path.
+    """
+
+    openings: NDArray[np.uint8] = field(repr=False)
+    paths: NDArray[np.uint8] = field(repr=False)
+    depth: int
+
+    def write(self, writer: wire.Writer) -> None:
+        """Append the proof to a message."""
+        writer.u32(len(self.openings)).raw_array(self.openings)
+        writer.u8(self.depth).raw_array(self.paths)
+
+    @classmethod
+    def read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
+        """Read the proof for so many members."""
+        count = reader.u32()
+        if count > params.clients:
+            reader.fail(f"{count} openings where there are {params.clients} clients")
+        openings = reader.raw_array(count, OPENING_BYTES)
+        depth = reader.u8()
+        if depth > merkle.depth(params.clients):
+            reader.fail(f"proofs of {depth} steps where {merkle.depth(params.clients)} suffice")
+        paths = reader.raw_array(members, depth * merkle.DIGEST_BYTES)
+        return cls(openings=openings, paths=paths, depth=depth)
+
+    def encoded_size(self) -> int:
+        """Return the bytes of this proof."""
+        return 4 + self.openings.size + 1 + self.paths.size
+
+    @staticmethod
+    def size(params: Params, members: int) -> int:
+        """Return the encoded bytes for so many members when every client takes part."""
+        steps = merkle.depth(params.clients)
+        return 4 + params.clients * OPENING_BYTES + 1 + members * steps * merkle.DIGEST_BYTES

@@ -1,0 +1,236 @@
+"""Write the tables of the documentation that the code itself can give.
+
+A block stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. Without arguments the
+blocks of ``docs/*.md`` are written anew; with ``--check`` nothing is written, and stale blocks are
+named and end the run with 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from privagg.errors import UsageError
+from privagg.protocols import secagg
+from privagg.protocols.secagg import calibration, checks, states, thresholds
+from privagg.protocols.secagg.thresholds import Graph, Threat
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+_BLOCK = re.compile(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+
+def bill(params: secagg.Params) -> secagg.Plan:
+    """Return the plan of a round, with its exact bytes and without measuring seconds."""
+    fields = dataclasses.fields(calibration.Units)
+    return secagg.plan(params, units=calibration.Units(**{field.name: 0.0 for field in fields}))
+
+
+def table(head: list[str], rows: list[list[object]]) -> str:
+    """Return a Markdown table; numbers are set right."""
+    right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(head))]
+    lines = [head, ["--:" if numbers else "---" for numbers in right]]
+    lines += [[_cell(value) for value in row] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+
+
+def client_states() -> str:
+    """Return a diagram per threat model; loops are retransmissions and are said in the text."""
+    parts = []
+    for threat, transitions in states.CLIENT_TABLES.items():
+        lines = ["```mermaid", "stateDiagram-v2"]
+        lines.append(f"    [*] --> {states.ClientState.IDLE.name}")
+        ends = set()
+        for (state, message), following in transitions.items():
+            if following is not state:
+                lines.append(f"    {state.name} --> {following.name}: {message.__name__}")
+                ends.add(following.name)
+        ends -= {state.name for (state, _), following in transitions.items() if following != state}
+        lines += [f"    {name} --> [*]" for name in sorted(ends)]
+        parts.append("\n".join([f"Threat model: {threat.value}.", "", *lines, "```", ""]))
+    return "\n".join(parts)
+
+
+def client_checks() -> str:
+    """Return the invariants that a client holds, by the name of their function."""
+    rows: list[list[object]] = []
+    for name in checks.__all__:
+        text = inspect.getdoc(getattr(checks, name)) or ""
+        rows.append([f"`{name}`", text.split("\n\n")[0].replace("\n", " ").replace("``", "`")])
+    return table(["check", "what it holds"], rows)
+
+
+def rounds() -> str:
+    """Return the bytes of each message, of one client, for a round of 100 clients."""
+    rows: list[list[object]] = []
+    complete = bill(_params(100, 10_000))
+    sparse = bill(_params(100, 10_000, graph="sparse"))
+    for name in secagg.ROUNDS:
+        if name in complete.bytes_up:
+            plans = (complete, sparse)
+            costs = [side[name] for plan in plans for side in (plan.bytes_down, plan.bytes_up)]
+            rows.append([name, *costs])
+    rows.append(
+        ["all"]
+        + [
+            cost
+            for plan in (complete, sparse)
+            for cost in (plan.bytes_down_per_client, plan.bytes_up_per_client)
+        ]
+    )
+    return table(["round", "complete, down", "complete, up", "sparse, down", "sparse, up"], rows)
+
+
+def complete_thresholds() -> str:
+    """Return the range and the recommendation of the complete graph's threshold."""
+    rows: list[list[object]] = []
+    for clients, corrupt, dropout in [
+        (10, 0.1, 0.1),
+        (100, 0.05, 0.05),
+        (100, 0.33, 0.33),
+        (1000, 0.05, 0.05),
+        (1000, 0.05, 0.6),
+        (1000, 0.33, 0.05),
+    ]:
+        bad = thresholds.corrupted(clients, corrupt)
+        least = [bad + 1 if bad else 2, (clients + bad) // 2 + 1]
+        row: list[object] = [clients, corrupt, dropout]
+        row.append(clients - thresholds.dropouts(clients, dropout))
+        for low, threat in zip(least, (Threat.SEMI_HONEST, Threat.SEMI_MALICIOUS), strict=True):
+            try:
+                thresholds.check_complete(
+                    clients, corrupt=bad, dropout=dropout, threshold=low, threat=threat
+                )
+                chosen = thresholds.choose_complete(
+                    clients, corrupt=bad, dropout=dropout, threat=threat
+                )
+                row.append(f"{low}, {chosen}")
+            except UsageError:
+                row.append("refused")
+        rows.append(row)
+    return table(
+        [
+            "clients",
+            "corrupt",
+            "dropout",
+            "at most",
+            "semi-honest: least, chosen",
+            "active or semi-malicious: least, chosen",
+        ],
+        rows,
+    )
+
+
+def sparse_thresholds() -> str:
+    """Return neighbours and threshold of the sparse graph, for both threat models."""
+    rows: list[list[object]] = []
+    for clients in (100, 1000, 10_000, 1_000_000):
+        for corrupt, dropout in ((0.05, 0.05), (0.05, 0.33), (0.33, 0.05)):
+            row: list[object] = [clients, corrupt, dropout]
+            for threat in (Threat.SEMI_HONEST, Threat.SEMI_MALICIOUS):
+                choice = thresholds.choose_sparse(
+                    clients, corrupt=corrupt, dropout=dropout, threat=threat
+                )
+                row.append(f"{choice.neighbours}, {choice.threshold}")
+            rows.append(row)
+    return table(
+        ["clients", "corrupt", "dropout", "semi-honest: k, t", "semi-malicious: k, t"], rows
+    )
+
+
+def costs() -> str:
+    """Return a client's bytes and the expansion beside the paper's formula."""
+    rows: list[list[object]] = []
+    for clients, dim, graph, bad in [
+        (100, 100_000, "complete", 0.05),
+        (1000, 100_000, "complete", 0.05),
+        (1000, 100_000, "sparse", 0.05),
+        (10_000, 100_000, "sparse", 0.05),
+        (2**10, 2**20, "complete", 0.05),
+        (2**10, 2**20, "sparse", 0.1),
+        (2**14, 2**24, "complete", 0.05),
+        (2**14, 2**24, "sparse", 0.1),
+    ]:
+        params = _params(clients, dim, graph=graph, bad=bad)
+        plan = bill(params)
+        rows.append(
+            [
+                clients,
+                dim,
+                f"{params.graph.value}, k = {params.neighbours}",
+                bad,
+                params.modulus_bits,
+                plan.bytes_up_per_client,
+                plan.bytes_down_per_client,
+                plan.expansion,
+                plan.expansion_formula,
+            ]
+        )
+    return table(
+        [
+            "clients",
+            "dim",
+            "graph",
+            "corrupt = dropout",
+            "modulus bits",
+            "bytes up",
+            "bytes down",
+            "expansion",
+            "formula",
+        ],
+        rows,
+    )
+
+
+def _params(
+    clients: int, dim: int, *, graph: str = Graph.COMPLETE, bad: float = 0.05
+) -> secagg.Params:
+    return secagg.Params.recommend(
+        clients=clients, dim=dim, value_bits=16, corrupt=bad, dropout=bad, graph=graph
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "client-states": client_states,
+    "client-checks": client_checks,
+    "rounds": rounds,
+    "complete-thresholds": complete_thresholds,
+    "sparse-thresholds": sparse_thresholds,
+    "costs": costs,
+}
+"""Every block, by its name in the pages."""
+
+
+def rewrite(text: str) -> str:
+    """Return a page's text with all its blocks as the code gives them now."""
+    return _BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[3], text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check all pages; return the exit code."""
+    check = arguments == ["--check"]
+    stale = 0
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        new = rewrite(text)
+        if new == text:
+            continue
+        stale += 1
+        print(f"{page.name}: {'stale' if check else 'written'}")
+        if not check:
+            page.write_text(new, encoding="utf-8")
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""Changed bytes handed to live parties: a typed error or an answer, and never a wrong sum."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from parties import BOTH, Play, is_empty_handed, respond
+
+from privagg import entropy
+from privagg.errors import Abort, PeerError
+from privagg.protocols import secagg
+from privagg.protocols.secagg import messages
+from privagg.protocols.secagg.states import ClientState, Phase
+
+WHO = 1
+COLLECTED = (Phase.ADVERTISE_KEYS, Phase.SHARE_KEYS, Phase.MASKED_INPUT, Phase.UNMASKING)
+
+
+def changed(data, rng):
+    """Change one to three bytes after version and kind: most of these still decode."""
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(2, min(len(data), rng.choice((20, 60, 10**6))))
+        data[at] = rng.choice((data[at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("phase", COLLECTED, ids=lambda phase: phase.name)
+@pytest.mark.parametrize("graph", BOTH)
+def test_a_client_fed_changed_messages(graph, phase):
+    params = BOTH[graph](6, 3)
+    play = Play(params).until(phase)
+    good, state = play.ask(WHO), play.clients[WHO].dump_state()
+    rng, outcomes = random.Random(phase.value), set()
+    for _ in range(250):
+        # A copy with the same secrets, so that each change meets the client in the same state.
+        client = secagg.Client.load_state(state, params, entropy=entropy.from_seed(1))
+        before, data = client.state, changed(good, rng)
+        error = None
+        try:
+            message = messages.decode(data, params, peer="server")
+            respond(client, message, play.vectors[WHO])
+        except (PeerError, Abort) as caught:
+            error = caught
+        if error is None:
+            outcomes.add("answered")
+            assert client.state is not before
+        elif client.state is ClientState.ABORTED:
+            outcomes.add("gave up")
+            assert is_empty_handed(client)
+        else:
+            outcomes.add("unmoved")
+            assert client.dump_state() == state
+    assert "gave up" in outcomes
+    assert "unmoved" in outcomes or phase is Phase.ADVERTISE_KEYS  # it has no tag to go by yet
+
+
+@pytest.mark.parametrize("phase", COLLECTED, ids=lambda phase: phase.name)
+@pytest.mark.parametrize("graph", BOTH)
+def test_a_server_fed_changed_messages_by_one_client(graph, phase):
+    """The round ends with the sum of the survivors or an error that blames someone.
+
+    Only a changed vector, or a changed mask key that its owner is not shown, can change the sum:
+    as the client could by sending another vector.
+    """
+    params = BOTH[graph](5, 3)
+    rng, outcomes = random.Random(10 + phase.value), set()
+    for _ in range(25):
+        play = Play(params).until(phase)
+        for index in play.present():
+            data = play.answer(index, play.ask(index))
+            if index != WHO:
+                play.hand_in(index, data)
+                continue
+            try:
+                play.hand_in(index, changed(data, rng))
+            except PeerError as error:
+                outcomes.add("refused")
+                blamed = error.peer
+                play.hand_in(index, data)
+            else:
+                blamed = WHO
+            assert blamed == WHO
+        try:
+            play.server.close()
+            total = play.finish().total
+        except (PeerError, Abort):
+            outcomes.add("noticed")
+            continue
+        outcomes.add("finished")
+        wrong = total != play.vectors.sum(axis=0)
+        assert not wrong.any() or phase in (Phase.ADVERTISE_KEYS, Phase.MASKED_INPUT)
+    assert outcomes & {"refused", "noticed"}
+
+
+@pytest.mark.parametrize("graph", BOTH)
+def test_changed_vectors_move_only_the_coordinates_they_hold(graph):
+    """Masks are added coordinate by coordinate: a flipped bit poisons one of them, no other."""
+    params = BOTH[graph](5, 6)
+    play = Play(params).until(Phase.MASKED_INPUT)
+
+    def flip(index, data):
+        if index != WHO:
+            return data
+        message = messages.decode(data, params, peer=index)
+        message.vector[4] ^= 1
+        return message.encode()
+
+    play.step(up=flip)
+    difference = play.finish().total - play.vectors.sum(axis=0)
+    assert np.flatnonzero(difference).tolist() == [4]
+    assert abs(difference[4]) == 1

@@ -1,0 +1,238 @@
+"""What a client insists on before it says anything, and what no parameters may ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from parties import BOTH, Play, complete, due, is_empty_handed, sparse
+
+from privagg import entropy
+from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols import secagg
+from privagg.protocols.secagg import thresholds
+from privagg.protocols.secagg.states import ClientState
+
+
+def tampered(params, **fields):
+    """Return parameters that the class itself would refuse, as a hostile code base could."""
+    copy = replace(params)
+    for name, value in fields.items():
+        object.__setattr__(copy, name, value)
+    return copy
+
+
+def test_a_policy_that_the_parameters_meet_is_accepted():
+    params = complete(10, threshold=4, corrupt=0.2)
+    for allowed in range(4):
+        secagg.Client(params, secagg.Policy(min_cohort=10, max_corrupt=allowed))
+    assert secagg.Policy.of(params) == secagg.Policy(min_cohort=2, max_corrupt=2)
+
+
+@pytest.mark.parametrize("corrupt", [4, 5, 9])
+def test_more_corrupt_clients_than_the_threshold_bears(corrupt):
+    params = complete(10, threshold=4)
+    with pytest.raises(UsageError, match=rf"params\.threshold.* 4;.* at least {corrupt + 1}"):
+        secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=corrupt))
+
+
+def test_in_the_sparse_graph_the_corrupt_holders_count_not_the_corrupt_clients():
+    params = secagg.Params.recommend(
+        clients=200, dim=1, graph="sparse", corrupt=0.05, dropout=0.05, sigma=20
+    )
+    for allowed in range(0, 120, 7):
+        holders = thresholds.max_corrupt_holders(200, allowed, params.neighbours, params.sigma)
+        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed)
+        if holders < params.threshold:
+            secagg.Client(params, policy)
+        else:
+            with pytest.raises(UsageError, match=rf"at least {holders + 1} "):
+                secagg.Client(params, policy)
+    assert holders >= params.threshold, "both branches were taken"
+
+
+@pytest.mark.parametrize("graph", BOTH)
+@pytest.mark.parametrize(
+    ("fields", "argument"),
+    [
+        ({"min_cohort": 9, "max_corrupt": 0}, "policy.min_cohort"),
+        ({"min_cohort": 2, "max_corrupt": 8}, "policy.max_corrupt"),
+        ({"min_cohort": 2, "max_corrupt": 2**20}, "policy.max_corrupt"),
+    ],
+)
+def test_policies_that_no_round_of_this_size_meets(graph, fields, argument):
+    with pytest.raises(UsageError) as caught:
+        secagg.Client(BOTH[graph](8), secagg.Policy(**fields))
+    assert caught.value.argument == argument
+
+
+def test_the_roster_of_a_policy_has_an_identity_per_client():
+    params = complete(5)
+    identities = tuple(bytes([at]) * 32 for at in range(6))
+    secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=0, roster=identities[:5]))
+    for wrong in (identities[:4], identities, ()):
+        with pytest.raises(UsageError, match=r"policy\.roster"):
+            secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=0, roster=wrong))
+    for wrong in (list(identities[:5]), (b"short",) * 5, ("a" * 32,) * 5, (bytes(32),) * 5):
+        with pytest.raises(UsageError, match="roster"):
+            secagg.Policy(min_cohort=2, max_corrupt=0, roster=wrong)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"min_cohort": 1, "max_corrupt": 0},
+        {"min_cohort": 0, "max_corrupt": 0},
+        {"min_cohort": True, "max_corrupt": 0},
+        {"min_cohort": 2.0, "max_corrupt": 0},
+        {"min_cohort": 2, "max_corrupt": -1},
+        {"min_cohort": 2, "max_corrupt": "0"},
+    ],
+)
+def test_policies_that_are_none(fields):
+    with pytest.raises(UsageError):
+        secagg.Policy(**fields)
+
+
+@pytest.mark.parametrize("graph", BOTH)
+def test_threshold_one_is_refused_by_parameters_and_by_clients(graph):
+    """A threshold of 1 would make every share the secret."""
+    with pytest.raises(UsageError, match="threshold"):
+        BOTH[graph](8, threshold=1)
+    with pytest.raises(UsageError, match="at least 2"):
+        secagg.Client(tampered(BOTH[graph](8), threshold=1))
+
+
+@pytest.mark.parametrize("graph", BOTH)
+def test_a_cohort_of_one_is_refused_everywhere(graph):
+    with pytest.raises(UsageError, match="clients"):
+        secagg.Params.recommend(clients=1, dim=3, graph=graph)
+    with pytest.raises(UsageError, match="min_cohort"):
+        BOTH[graph](8, min_cohort=1)
+    with pytest.raises(UsageError, match="min_cohort"):
+        secagg.Client(tampered(BOTH[graph](8), min_cohort=1))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"threshold": 3},
+        {"min_cohort": 2},
+        {"corrupt": 0},
+        {"dropout": 0.1},
+        {"dim": 5},
+        {"prg": secagg.Params.recommend(clients=3, dim=1, prg="chacha20").prg},
+        {"encoding": secagg.Params.recommend(clients=3, dim=1, value_bits=17).encoding},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_server_with_other_parameters_gets_no_keys(fields):
+    """Whatever the server lowers, its digest differs from the client's."""
+    ours = complete(8, threshold=4, min_cohort=4, corrupt=0.2)
+    theirs = replace(ours, **fields)
+    client = secagg.Client(ours)
+    with pytest.raises(PeerError, match="parameters differ"):
+        client.advertise_keys(secagg.Server(theirs).start(0))
+    assert is_empty_handed(client)
+
+
+def test_the_digest_of_the_parameters_tells_every_field_apart():
+    base = secagg.Params.recommend(
+        clients=40, dim=9, graph="sparse", corrupt=0.05, dropout=0.05, sigma=4, eta=4
+    )
+    changes = {
+        "dim": 10,
+        "threshold": base.threshold + 1,
+        "corrupt": 1,
+        "dropout": 0.06,
+        "min_cohort": base.min_cohort - 1,
+        "neighbours": base.neighbours + 2,
+        "prg": complete(3, prg="chacha20").prg,
+        "sigma": 3,
+        "eta": 3,
+        "clients": 41,
+        "encoding": complete(3, clip=1.0).encoding,
+        "graph": secagg.Graph.COMPLETE,
+        "threat": secagg.Threat.ACTIVE,
+    }
+    assert set(changes) == set(base.__dataclass_fields__)
+    digests = {tampered(base, **{name: value}).digest() for name, value in changes.items()}
+    assert len(digests | {base.digest()}) == len(changes) + 1
+    assert replace(base).digest() == base.digest()
+
+
+def test_a_start_with_another_tag_or_index_is_refused():
+    params = complete(5)
+    start = secagg.Server(params).start(4)
+    for change in (
+        {"tag": bytes(8)},
+        {"client": 5},
+        {"client": 2**32 - 1},
+        {"session": bytes(16)},
+        {"round_number": 1},
+    ):
+        client = secagg.Client(params)
+        with pytest.raises(PeerError) as caught:
+            client.advertise_keys(replace(start, **change))
+        assert caught.value.round == "advertise-keys"
+        assert is_empty_handed(client)
+
+
+@pytest.mark.parametrize("name", ["graph", "threat", "prg"])
+def test_choices_given_as_strings_take_no_other_branch(name):
+    """``Params`` compares by identity: a string must be converted by `recommend`, or refused."""
+    params = sparse(8)
+    with pytest.raises(UsageError, match=name):
+        replace(params, **{name: str(getattr(params, name).value)})
+    assert BOTH["sparse"](8, **{name: getattr(params, name)} if name != "graph" else {}) == params
+
+
+@pytest.mark.parametrize("make", [complete, sparse])
+def test_a_client_s_own_min_cohort_holds_whatever_the_server_allows(make):
+    """The server is content with two; the clients are not."""
+    params = make(8)
+    policy = secagg.Policy(min_cohort=7, max_corrupt=0)
+    for leaves in range(1, 3):
+        play = Play(params, policy=policy, leaves={0: leaves, 4: leaves})
+        play.until(secagg.Phase(leaves))
+        with pytest.raises(Abort, match="min_cohort") as caught:
+            play.finish()
+        assert (caught.value.alive, caught.value.needed) == (6, 7)
+    stays = Play(params, policy=policy, leaves={0: 4})
+    assert stays.finish().count == 8
+
+
+def test_clients_refuse_wrong_kinds_of_arguments():
+    params = complete(3)
+    for arguments, options in (
+        ((None,), {}),
+        (("params",), {}),
+        ((params, "policy"), {}),
+        ((params, params), {}),
+        ((params,), {"entropy": None}),
+        ((params,), {"entropy": b"seed"}),
+    ):
+        with pytest.raises(UsageError):
+            secagg.Client(*arguments, **options)
+    for arguments, options in (
+        ((None,), {}),
+        ((params,), {"session": b"short"}),
+        ((params,), {"session": "x" * 16}),
+        ((params,), {"round_number": -1}),
+        ((params,), {"round_number": 2**32}),
+        ((params,), {"round_number": True}),
+        ((params,), {"workers": 0}),
+        ((params,), {"workers": "2"}),
+        ((params,), {"entropy": None}),
+    ):
+        with pytest.raises(UsageError):
+            secagg.Server(*arguments, **options)
+
+
+def test_a_client_has_no_index_and_no_secret_before_it_is_invited():
+    client = secagg.Client(complete(3), entropy=entropy.from_seed(1))
+    assert client.index is None
+    assert client.state is ClientState.IDLE
+    assert client.clipped == 0
+    assert client._memory.mask_seed == b""
+    assert due(Play(complete(3))).client == 0
