@@ -97,19 +97,23 @@ def bench(
     ]
     hertz = cycles_per_second()
     _run(secagg.Params.recommend(clients=8, dim=16, clip=1.0, prg=prg), 0, workers)
-    units = calibration.measure(cells[0])
     cases: list[Case] = []
     plans: list[dict[str, object]] = []
     for done, params in enumerate(cells):
         step("rounds", done, len(cells))
         gone = int(dropped * params.clients)
+        # Calibrated before and after: a machine's speed drifts while rounds run.
+        before = secagg.plan(params, units=calibration.measure(params))
         runs = [_run(params, gone, workers) for _ in range(repeats)]
-        planned = secagg.plan(params, units=units)
+        after = secagg.plan(params, units=calibration.measure(params))
         seconds = {
             "client": Timing.of([run[0] for run in runs]),
             "server": Timing.of([run[1] for run in runs]),
         }
-        predicted = {"client": planned.cpu_seconds_client, "server": planned.cpu_seconds_server}
+        predicted = {
+            "client": (before.cpu_seconds_client + after.cpu_seconds_client) / 2,
+            "server": (before.cpu_seconds_server + after.cpu_seconds_server) / 2,
+        }
         theirs = _flower(params, gone, repeats) if against_flower else {}
         size = f"n = {params.clients}, d = {params.dim}, t = {params.threshold}"
         for party, name in (

@@ -120,15 +120,13 @@ def test_a_key_of_low_order_names_its_owner(work):
     publics = public_rows(PEERS)
     publics[4] = 0
     plain = np.zeros((len(PEERS), 46), np.uint8)
+    shared = bound(OWN, PEERS) | {"round": "share-keys"}
+    calls = {
+        "masks": lambda: pairing.mask_seeds(private_of(OWN), publics, length=32, **shared),
+        "seal": lambda: pairing.seal_each(private_of(OWN), publics, plain, **shared),
+    }
     with pytest.raises(PeerError, match="low order") as caught:
-        if work == "masks":
-            pairing.mask_seeds(
-                private_of(OWN), publics, **bound(OWN, PEERS), length=32, round="masked-input"
-            )
-        else:
-            pairing.seal_each(
-                private_of(OWN), publics, plain, **bound(OWN, PEERS), round="share-keys"
-            )
+        calls[work]()
     assert caught.value.peer == int(PEERS[4])
 
 

@@ -14,22 +14,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
 from privagg.protocols.secagg import derivations, layout, messages, pairing
 from privagg.protocols.secagg.client import Client
+from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import Phase
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Units", "measure"]
-
-_SIZES = (8, 48)
-"""Clients of the two small rounds from which the costs per client and per peer are told apart."""
 
 _WORDS = 1 << 18
 """Coordinates of the vectors that per-coordinate costs are measured on."""
@@ -119,21 +119,22 @@ def _signed_rounds(params: Params) -> int:
 
 def measure(params: Params) -> Units:
     """Measure the unit costs for rounds like `params`, on this machine, now."""
-    few, many = _SIZES
-    small, large = _round_seconds(params, few), _round_seconds(params, many)
-    # seconds(n) = n * fixed + n * (n - 1) * per peer, for clients and server alike.
-    per_peer = [
-        max((b / many - a / few) / (many - few), 0.0) for a, b in zip(small, large, strict=True)
-    ]
-    fixed = [max(a / few - (few - 1) * peer, 0.0) for a, peer in zip(small, per_peer, strict=True)]
+    few, many = _small(params, 8), _small(params, 40)
+    _round_seconds(few)  # compiles, and fills the caches
+    small, large = (_medians([_round_seconds(size) for _ in range(3)]) for size in (few, many))
+    client_fixed, client_peer = _fit(small[0], large[0], 8, 40)
+    # A server's edges are cheap: they show in larger rounds only, which need no clients.
+    served = [median(_server_seconds(_small(params, n)) for _ in range(3)) for n in (40, 240)]
+    _, server_edge = _fit(served[0], served[1], 40, 240)
+    server_fixed = max(large[1] / 40 - 39 * server_edge, 0.0)
     stream, seed = _stream_seconds(params)
     vector_client, vector_server = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
     return Units(
-        client_fixed=fixed[0],
-        client_peer=per_peer[0],
-        server_fixed=fixed[1],
-        server_edge=per_peer[1],
+        client_fixed=client_fixed,
+        client_peer=client_peer,
+        server_fixed=server_fixed,
+        server_edge=server_edge,
         stream=stream,
         seed=seed,
         vector_client=vector_client,
@@ -167,69 +168,106 @@ def _typical(work: Callable[[], object], repeats: int = 5) -> float:
     return median(seconds)
 
 
-def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
-    """Return the (clients', server's) seconds of a real round of one coordinate, keys to shares."""
-    small = replace(
+def _medians(runs: list[tuple[float, float]]) -> tuple[float, float]:
+    return median(run[0] for run in runs), median(run[1] for run in runs)
+
+
+def _fit(small: float, large: float, few: int, many: int) -> tuple[float, float]:
+    """Return (fixed, per peer) of ``seconds(n) = n * fixed + n * (n - 1) * per peer``."""
+    peer = max((large / many - small / few) / (many - few), 0.0)
+    return max(small / few - (few - 1) * peer, 0.0), peer
+
+
+def _small(params: Params, clients: int) -> Params:
+    """Return a semi-honest round of one coordinate; signatures are measured on their own."""
+    return replace(
         params,
         clients=clients,
         dim=1,
         graph=Graph.COMPLETE,
-        threat=Threat.SEMI_HONEST,  # signatures are measured on their own
+        threat=Threat.SEMI_HONEST,
         neighbours=clients - 1,
         threshold=2,
         corrupt=0,
         dropout=0.0,
         min_cohort=2,
     )
-    runs = [_play(small) for _ in range(3)]
-    return median(run[0] for run in runs), median(run[1] for run in runs)
 
 
-def _play(params: Params) -> tuple[float, float]:
-    spent = {"client": 0.0, "server": 0.0}
-
-    def timed(party: str, work: Callable[[], bytes]) -> bytes:
-        began = time.thread_time()
-        result = work()
-        spent[party] += time.thread_time() - began
-        return result
-
+def _round_seconds(params: Params) -> tuple[float, float]:
+    """Return the clients' and the server's seconds of a real round, up to its last close."""
     server = Server(params)
     clients = [Client(params) for _ in range(params.clients)]
-    low = 0.0 if params.encoding.clip is not None else 0
-    vector = np.full(params.dim, low)
-    while server.phase is not Phase.DONE:
-        first = server.phase is Phase.ADVERTISE_KEYS
+    vector = np.zeros(params.dim, np.int64 if params.encoding.clip is None else np.float64)
+    clients_spent = server_spent = 0.0
+    while True:
         for index, client in enumerate(clients):
-
-            def send(index: int = index, first: bool = first) -> bytes:
-                message = server.start(index) if first else server.message_for(index)
-                return message.encode()
-
-            data = timed("server", send)
-
-            def answer(client: Client = client, data: bytes = data) -> bytes:
-                message = messages.decode(data, params, peer="server")
-                if isinstance(message, messages.Start):
-                    return client.advertise_keys(message).encode()
-                if isinstance(message, messages.KeyRoster):
-                    return client.share_keys(message).encode()
-                if isinstance(message, messages.ShareBundle):
-                    return client.masked_input(message, vector).encode()
-                assert isinstance(message, messages.SurvivorSet)
-                return client.unmasking(message).encode()
-
-            reply = timed("client", answer)
-
-            def receive(index: int = index, reply: bytes = reply) -> bytes:
-                server.receive(index, messages.decode(reply, params, peer=index))
-                return b""
-
-            timed("server", receive)
+            began = time.thread_time()
+            data = server.message_for(index).encode()
+            sent = time.thread_time()
+            reply = _answer(client, messages.decode(data, params, peer="server"), vector).encode()
+            came = time.thread_time()
+            server.receive(index, messages.decode(reply, params, peer=index))
+            clients_spent += came - sent
+            server_spent += sent - began + time.thread_time() - came
         if server.phase is Phase.UNMASKING:
-            break  # rebuilding is measured on its own
-        timed("server", lambda: bytes(server.close().value))
-    return spent["client"], spent["server"]
+            return clients_spent, server_spent
+        began = time.thread_time()
+        server.close()
+        server_spent += time.thread_time() - began
+
+
+def _answer(client: Client, message: Message, vector: NDArray[Any]) -> Message:
+    if isinstance(message, messages.Start):
+        return client.advertise_keys(message)
+    if isinstance(message, messages.KeyRoster):
+        return client.share_keys(message)
+    if isinstance(message, messages.ShareBundle):
+        return client.masked_input(message, vector)
+    assert isinstance(message, messages.SurvivorSet)
+    return client.unmasking(message)
+
+
+def _server_seconds(params: Params) -> float:
+    """Return the server's seconds up to the last round's close, which is measured in parts.
+
+    Ciphertexts, masked vectors and shares are zeros: to the server it makes no difference.
+    """
+    server, everyone = Server(params), range(params.clients)
+    tag = server.start(0).tag
+    rows = np.frombuffer(OS.take(64 * params.clients), np.uint8).reshape(-1, 64) & np.uint8(0x7F)
+    columns = np.zeros((params.clients - 1, layout.CIPHERTEXT_BYTES), np.uint8)
+    shares = np.zeros((params.clients, sharing.LIMBS), np.uint64)
+    vector = np.zeros(params.length, params.word)
+    replies: dict[Phase, Callable[[int], Message]] = {
+        Phase.ADVERTISE_KEYS: lambda index: messages.AdvertiseKeys(
+            tag=tag, cipher_key=rows[index, :32].tobytes(), mask_key=rows[index, 32:].tobytes()
+        ),
+        Phase.SHARE_KEYS: lambda index: messages.ShareKeys(
+            tag=tag, commitment=bytes(32), ciphertexts=columns
+        ),
+        Phase.MASKED_INPUT: lambda index: messages.MaskedInput(
+            tag=tag, bits=params.modulus_bits, vector=vector
+        ),
+        Phase.UNMASKING: lambda index: messages.UnmaskShares(
+            tag=tag, shares=shares, missing=np.zeros(params.clients, np.bool_)
+        ),
+    }
+    spent = 0.0
+    while True:
+        data = [replies[server.phase](index).encode() for index in everyone]
+        began = time.thread_time()
+        for index in everyone:
+            message = server.message_for(index)
+            if index == 0 or not isinstance(message, messages.KeyRoster):  # one serves everyone
+                message.encode()
+            server.receive(index, messages.decode(data[index], params, peer=index))
+        last = server.phase is Phase.UNMASKING
+        if not last:
+            server.close()
+        spent += time.thread_time() - began
+        if last:
+            return spent
 
 
 def _stream_seconds(params: Params) -> tuple[float, float]:
@@ -237,9 +275,8 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
     length = prg.seed_bytes(params.prg)
     seeds = np.frombuffer(OS.take(64 * length), np.uint8).reshape(64, length)
     signs = np.ones(64, np.int8)
-    # As long as the round's vectors: what the caches do to them is part of the cost.
-    size = min(params.length, 8 * _WORDS)
-    count = max(1, min(64, 8 * _WORDS // size))
+    # Enough seeds that they meet in the cache, as many masks on one vector do.
+    size, count = min(params.length, _WORDS // 2), 16
     long, short = np.zeros(size, params.word), np.zeros(1, params.word)
     work = partial(prg.accumulate, long, seeds[:count], signs[:count], suite=params.prg)
     setup = _typical(lambda: prg.accumulate(short, seeds, signs, suite=params.prg)) / 64
