@@ -117,9 +117,9 @@ class Rebuilder:
         """Check a secret against the commitment to the self mask, or the advertised mask key."""
         if self.survivors[client]:
             found = derivations.commitment(secret, self.context, client)
-            return found == self.store.commitments[client].tobytes()
+            return bool(found == self.store.commitments[client].tobytes())
         _, public = derivations.key_pair(secret, b"mask", self.context, client)
-        return public == self.store.keys[client, keys.KEY_BYTES :].tobytes()
+        return bool(public == self.store.keys[client, keys.KEY_BYTES :].tobytes())
 
     def _correct(self, client: int) -> bytes:
         """Rebuild a secret of which some shares are wrong, and note which."""
@@ -130,7 +130,8 @@ class Rebuilder:
         if int(trusted.sum()) >= t:
             # Leave out who gave wrong shares before: mostly that is all there is to it.
             chosen = np.flatnonzero(trusted)[:t]
-            guess = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0][0].tobytes()
+            rows = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0]
+            guess: bytes = rows[0].tobytes()
             if self._is_right(client, guess):
                 self._note_all(client, points, shares, holders)
                 return guess
