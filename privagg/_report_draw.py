@@ -93,10 +93,12 @@ def save(plots: Sequence[Plot], path: str | Path, target: BinaryIO | None = None
     if suffix not in SUFFIXES:
         raise UsageError("plot", str(path), f"a file name ending in {', '.join(SUFFIXES)}")
     whole = figure(plots)
-    # No date in the file: the same result gives the same picture.
-    undated: dict[str, None] = {} if suffix == ".png" else dict.fromkeys(("Date", "CreationDate"))
-    undated.pop("CreationDate" if suffix == ".svg" else "Date", None)
-    whole.savefig(target or path, format=suffix[1:], dpi=150, metadata=undated)
+    import matplotlib
+
+    # No date and no random id in the file: the same result gives the same picture.
+    metadata = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
+    with matplotlib.rc_context({"svg.hashsalt": "privagg"}):
+        whole.savefig(target or path, format=suffix[1:], dpi=150, metadata=metadata)
 
 
 def svg(plot: Plot, prefix: str) -> str:

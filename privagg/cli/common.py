@@ -41,6 +41,7 @@ __all__ = [
     "Step",
     "command",
     "emit",
+    "file_option",
     "note",
     "progress",
     "seed_option",
@@ -138,7 +139,7 @@ def _check_target(_: click.Context, param: click.Parameter, value: Path | None) 
     """Refuse a file that could not be written before the work starts, not after it."""
     if value is None:
         return None
-    flag = f"--{param.name}"
+    flag = max(param.opts, key=len)
     if not value.resolve().parent.is_dir():
         raise UsageError(flag, str(value), "a file in a folder that exists")
     if param.name in ("report", "plot"):
@@ -192,6 +193,12 @@ _PLOT = click.option(
 )
 _QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
 
+
+def file_option(flag: str, metavar: str, help: str) -> Callable[[Any], Any]:
+    """Return an option that names a file to write; what cannot be written is refused at once."""
+    return click.option(flag, type=_FILE, callback=_check_target, metavar=metavar, help=help)
+
+
 seed_option = click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),
@@ -214,14 +221,21 @@ def emit(report: Report, options: Options, *, leak: bool = False) -> None:
         Of the command.
     leak : bool
         Whether an audit found a leak above its threshold.
+
+    Raises
+    ------
+    UsageError
+        If the data holds a NaN, an infinity or a type that JSON does not have.
     """
     from privagg.report import write_file
 
+    # Encoded whether or not it is printed: a NaN in the data is refused either way.
+    as_json = report.to_json() + "\n"
     if options.out is None:
-        _write_stdout(report.to_json() + "\n" if options.json else _for_people(report))
+        _write_stdout(as_json if options.json else _for_people(report))
     else:
-        as_json = options.json or options.out.suffix.lower() == ".json"
-        text = report.to_json() + "\n" if as_json else _for_people(report, plain=True)
+        wanted = options.json or options.out.suffix.lower() == ".json"
+        text = as_json if wanted else _for_people(report, plain=True)
         write_file(options.out, text.encode())
         note(options, f"Wrote {options.out}")
     context = click.get_current_context(silent=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import rich_click as click
 
+from privagg.cli.lazy import NoCommand
 from privagg.errors import Abort, PeerError, PrivaggError, UsageError
 
 __all__ = ["ExitCode", "State", "as_json", "exit_code", "show"]
@@ -92,8 +93,8 @@ def show(error: BaseException, state: State) -> None:
     Only what nobody foresaw has a traceback; ``PRIVAGG_TRACEBACK=1`` gives one to every error.
     Tracebacks never show the values of variables.
     """
-    if isinstance(error, click.UsageError) and type(error).__name__ == "NoArgsIsHelpError":
-        print(error.format_message(), file=sys.stderr)
+    if isinstance(error, NoCommand):
+        print(error.message, file=sys.stderr)
         return
     from rich.console import Console
     from rich.panel import Panel

@@ -14,7 +14,7 @@ from typing import Any
 
 import rich_click as click
 
-__all__ = ["Branch", "LazyGroup", "Leaf"]
+__all__ = ["Branch", "LazyGroup", "Leaf", "NoCommand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,10 @@ class Branch:
 
     summary: str
     children: Mapping[str, Leaf | Branch]
+
+
+class NoCommand(click.UsageError):
+    """A group was named and none of its commands; the message is the group's help."""
 
 
 class LazyGroup(click.RichGroup):
@@ -50,6 +54,12 @@ class LazyGroup(click.RichGroup):
                 self.add_command(click.RichCommand(name=name, help=entry.summary))
                 self._targets[name] = entry.target
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a line that ends at a group: its help is the answer, but no result."""
+        if not args and not ctx.resilient_parsing:
+            raise NoCommand(ctx.get_help(), ctx)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the table's order."""
         return list(self.commands)
@@ -59,9 +69,9 @@ class LazyGroup(click.RichGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Import the command that is named first in `args`; suggest the nearest if unknown."""
         name = args[0]
-        target = self._targets.pop(name, None)
-        if target is not None:
-            self.commands[name] = _load(target)
+        if name in self._targets:
+            self.commands[name] = _load(self._targets[name])
+            del self._targets[name]
         elif name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
             near = get_close_matches(name, self.commands, n=3, cutoff=0.5)
             hint = (

@@ -21,6 +21,21 @@ from privagg.cli.lazy import Branch, LazyGroup, Leaf
 __all__ = ["COMMANDS", "main", "root", "run"]
 
 COMMANDS: dict[str, Leaf | Branch] = {
+    "simulate": Branch(
+        "Run a protocol with all its parties here, on real or generated input.",
+        {
+            "secagg": Leaf(
+                "privagg.cli.simulate_secagg:secagg",
+                "Run a secure aggregation round with all its parties in this process.",
+            ),
+        },
+    ),
+    "plan": Branch(
+        "Parameters and costs before a run.",
+        {
+            "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {
@@ -29,7 +44,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
         },
     ),
     "doctor": Leaf(
-        "privagg.cli.doctor:command_doctor", "Show versions, extras, and what runs fast here."
+        "privagg.cli.doctor:doctor_command", "Show versions, extras, and what runs fast here."
     ),
     "completion": Leaf(
         "privagg.cli.completion:command", "Print the completion script for a shell."
@@ -97,6 +112,8 @@ def run(args: Sequence[str]) -> int:
         code = _invoke(list(args), state)
     except BrokenPipeError:
         code = ExitCode.READER_GONE
+    except SystemExit as stop:  # a library's own: rich ends so when its reader is gone
+        code = stop.code if isinstance(stop.code, int) else ExitCode.UNEXPECTED
     except BaseException as error:  # the last frame: whatever comes is shown and gets its code
         code = exit_code(error)
         _fail(error, state)

@@ -1,0 +1,49 @@
+"""What a simulation needs of this machine, and plans without a calibration."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+
+from privagg.protocols import secagg
+from privagg.protocols.secagg import Params, Plan, calibration
+
+__all__ = ["bytes_only", "memory_here", "memory_needed"]
+
+_CLIENT_EDGE_BYTES = 256
+"""Held by a simulated client for each peer: keys, agreed secrets, one ciphertext, one share."""
+
+_CLIENT_BYTES = 8192
+
+
+def bytes_only(params: Params) -> Plan:
+    """Return the plan of a round with its seconds left at zero: nothing is measured."""
+    nothing = {field.name: 0.0 for field in fields(calibration.Units)}
+    return secagg.plan(params, units=calibration.Units(**nothing))
+
+
+def memory_needed(params: Params, workers: int, *, payloads: bool) -> float:
+    """Estimate the bytes that a simulation holds at most.
+
+    The server's part is the plan's. Beside it: the plain sum, a few vectors per thread, what each
+    client keeps for each peer, and the transcript's payloads.
+    """
+    plan = bytes_only(params)
+    vectors = 8 * params.length * (4 + 4 * workers)
+    clients = params.clients * (_CLIENT_BYTES + params.neighbours * _CLIENT_EDGE_BYTES)
+    return plan.memory_server + vectors + clients + (plan.bytes_server if payloads else 0)
+
+
+def memory_here() -> tuple[int | None, int | None]:
+    """Return the bytes of memory available now, and in all; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+        return found["MemAvailable"], found["MemTotal"]
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    try:
+        return None, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return None, None

@@ -1,0 +1,56 @@
+"""``privagg plan secagg``: parameters and costs of a round before anyone sends anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rich_click as click
+
+from privagg.cli._secagg_options import RoundOptions, round_options
+from privagg.cli.common import Options, command, emit, note
+from privagg.errors import UsageError
+
+__all__ = ["secagg"]
+
+
+@command(
+    "secagg",
+    examples=[
+        "privagg plan secagg --clients 1000 --dim 1000000",
+        "privagg plan secagg --clients 1000 --dim 1000000 --graph sparse --corrupt 0.1",
+        "privagg plan secagg --clients 100 --dim 50000 --clip 1 --max-weight 500",
+    ],
+    plots=True,
+)
+@round_options
+@click.option(
+    "--calibrate/--no-calibrate",
+    default=True,
+    help="Measure this machine, about a second, to predict CPU seconds.",
+)
+def secagg(calibrate: bool, options: Options, **values: Any) -> None:
+    """Plan a secure aggregation round.
+
+    Threshold, neighbours and modulus from what may go wrong; bytes from the layouts that encode the
+    messages; CPU seconds from a short calibration of this machine. What is insecure, could wrap
+    around or could not finish is refused, with the nearest that works.
+    """
+    from privagg.cli import _secagg_costs, _secagg_plan
+    from privagg.protocols import secagg as protocol
+
+    given = RoundOptions.take(values)
+    for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
+        if value is None:
+            raise UsageError(flag, "nothing", "a whole number")
+    if given.weights is not None and given.max_weight is None:
+        hint = "For example the largest number of examples that a client may have."
+        raise UsageError("--max-weight", "nothing", "the largest weight, with --weights", hint)
+    params, planned_for = _secagg_plan.parameters_for(given)
+    if calibrate:
+        note(options, "Measuring this machine ...")
+        plan = protocol.plan(params)
+    else:
+        plan = _secagg_costs.bytes_only(params)
+    drawn = options.report is not None or options.plot is not None
+    report = _secagg_plan.report(plan, planned_for, given, calibrated=calibrate, plots=drawn)
+    emit(report, options)

@@ -1,0 +1,280 @@
+"""``privagg simulate secagg``: a round with all its parties in this process."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from click.exceptions import Exit
+
+from privagg.cli._secagg_options import RoundOptions, round_options
+from privagg.cli.common import (
+    Options,
+    command,
+    emit,
+    file_option,
+    note,
+    progress,
+    seed_option,
+    warn,
+)
+from privagg.cli.failures import ExitCode
+from privagg.errors import Abort, UsageError
+
+if TYPE_CHECKING:
+    from privagg.cli._secagg_inputs import Material
+    from privagg.entropy import Entropy
+    from privagg.protocols.secagg import Params, Result, Transcript
+
+__all__ = ["DROP_AT", "LAYOUTS", "secagg"]
+
+DROP_AT = ("advertise-keys", "share-keys", "masked-input", "consistency-check", "unmasking")
+LAYOUTS = ("auto", "rows", "arrays")
+"""Said again here, so that the help needs no import of the protocol; a test compares them."""
+
+_READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+
+@command(
+    "secagg",
+    examples=[
+        "privagg simulate secagg --input updates.npz",
+        "privagg simulate secagg --clients 200 --dim 100000 --dropout 0.1",
+        "privagg simulate secagg --data adult --column education --clients 100",
+    ],
+    plots=True,
+)
+@click.option(
+    "--input",
+    "source",
+    type=_READABLE,
+    metavar="FILE",
+    help="A row, or an array, per client: .npy .npz .csv .parquet .safetensors.",
+)
+@click.option("--layout", type=click.Choice(LAYOUTS), default="auto", help="How to read arrays.")
+@click.option("--data", metavar="NAME", help="Clients count a column of this bundled table.")
+@click.option(
+    "--column", "columns", multiple=True, metavar="COLUMN", help="Of --data or of a table."
+)
+@round_options
+@click.option(
+    "--drop-at",
+    type=click.Choice(DROP_AT),
+    help="Before this round the dropout fraction leaves.  [default: masked-input]",
+)
+@click.option(
+    "--schedule",
+    type=_READABLE,
+    metavar="FILE.json",
+    help='Who leaves instead: {"masked-input": [3, 5], "unmasking": [7]}.',
+)
+@seed_option
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="INT",
+    help="Threads. More are faster on long vectors, and add to the CPU seconds that are measured.",
+)
+@file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
+@file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
+@click.option("--transcript-payloads", is_flag=True, help="Write the messages' bytes too: base64.")
+def secagg(
+    source: Path | None,
+    layout: str,
+    data: str | None,
+    columns: tuple[str, ...],
+    drop_at: str | None,
+    schedule: Path | None,
+    seed: int | None,
+    workers: int,
+    sum_out: Path | None,
+    transcript: Path | None,
+    transcript_payloads: bool,
+    options: Options,
+    **values: Any,
+) -> None:
+    """Run a secure aggregation round with all its parties in this process.
+
+    Every party does its own work, every message is encoded, measured and decoded, and the sum is
+    compared with the plain one. Inputs come from a file, from a bundled table (each client counts a
+    column over its part of the rows), or are drawn (--clients, --dim).
+    """
+    from privagg import entropy as entropies
+    from privagg.cli._secagg_report import simulation
+    from privagg.protocols import secagg as protocol
+
+    given = RoundOptions.take(values)
+    if schedule is not None and drop_at is not None:
+        raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
+    if transcript_payloads and transcript is None:
+        raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
+    own = entropies.from_seed(seed).spawn("simulation")
+    material = _material(given, source, data, columns, layout, own)
+    inputs = material.inputs
+    note(options, f"{inputs.source}: {inputs.reading}.")
+    if material.clip_source not in (None, "given"):
+        note(options, f"--clip {material.clip:.6g}: the {material.clip_source}.")
+    if material.max_weight_source not in (None, "given"):
+        note(options, f"--max-weight {material.max_weight}: the {material.max_weight_source}.")
+    params = given.params(
+        clients=inputs.clients,
+        dim=inputs.dim,
+        clip=material.clip,
+        max_weight=material.max_weight,
+    )
+    if sum_out is not None:
+        _check_sum_out(sum_out, inputs.vectors[0])
+    _check_memory(params, workers, payloads=transcript_payloads)
+    leaves = _leaves(params, drop_at, schedule, own)
+    record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    began = time.perf_counter()
+    try:
+        with progress(options) as step:
+            result = protocol.run(
+                params,
+                inputs.vectors,
+                weights=inputs.weights,
+                dropouts=leaves,
+                seed=seed,
+                workers=workers,
+                transcript=record,
+                progress=step,
+            )
+    except Abort as abort:
+        # What was said before the end is what an auditor wants to see then.
+        _write_transcript(transcript, record, params, seed, str(abort), options)
+        raise
+    wall = time.perf_counter() - began
+    emit(simulation(result, material, leaves, wall), options)
+    _write_transcript(transcript, record, params, seed, None, options)
+    if sum_out is not None:
+        _write_sum(sum_out, result)
+        note(options, f"Wrote {sum_out}")
+    if not result.exact:
+        warn("the sum differs from the plain sum: this is a fault in privagg; please report it.")
+        raise Exit(ExitCode.PEER)
+
+
+def _material(
+    given: RoundOptions,
+    source: Path | None,
+    data: str | None,
+    columns: tuple[str, ...],
+    layout: str,
+    own: Entropy,
+) -> Material:
+    from privagg.cli import _secagg_inputs
+
+    if source is not None and data is not None:
+        raise UsageError("--data", data, "either --input or --data")
+    if source is not None:
+        return _secagg_inputs.from_file(source, given, layout, columns)
+    if layout != "auto":
+        raise UsageError("--layout", layout, "a way to read --input FILE")
+    if data is not None:
+        return _secagg_inputs.from_data(data, columns, given)
+    if columns:
+        raise UsageError("--column", ", ".join(columns), "a column of --data or --input")
+    return _secagg_inputs.generated(given, own.spawn("inputs"))
+
+
+def _leaves(
+    params: Params, drop_at: str | None, schedule: Path | None, own: Entropy
+) -> dict[int, str]:
+    from privagg.cli import _secagg_schedule
+    from privagg.protocols.secagg import thresholds
+
+    if schedule is not None:
+        return _secagg_schedule.read(schedule, params.clients)
+    gone = thresholds.dropouts(params.clients, params.dropout)
+    before = drop_at or "masked-input"
+    return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
+
+
+def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
+    """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
+    from privagg.cli._secagg_costs import memory_here, memory_needed
+    from privagg.report import Column, Table
+
+    needed = memory_needed(params, workers, payloads=payloads)
+    available, total = memory_here()
+
+    def size(count: float) -> str:
+        return Table("", [Column("", "B")], [[count]]).texts()[0][0]
+
+    if total is not None and needed > total:
+        raise UsageError(
+            "clients, dim",
+            f"{params.clients} and {params.dim}, which need about {size(needed)} of memory",
+            f"what fits this machine's {size(total)}",
+            "Lower --dim, --clients or --workers"
+            + (", choose --graph sparse" if params.graph.value == "complete" else "")
+            + (", or leave out --transcript-payloads." if payloads else "."),
+        )
+    if available is not None and needed > available:
+        warn(f"this needs about {size(needed)} of memory; {size(available)} are available now.")
+
+
+def _write_transcript(
+    path: Path | None,
+    record: Transcript | None,
+    params: Params,
+    seed: int | None,
+    aborted: str | None,
+    options: Options,
+) -> None:
+    if path is None or record is None:
+        return
+    from privagg.report import SCHEMA_VERSION
+
+    header: dict[str, object] = {
+        "schema_version": SCHEMA_VERSION,
+        "protocol": "secagg",
+        "threat": params.threat.value,
+        "graph": params.graph.value,
+        "clients": params.clients,
+        "dim": params.dim,
+        "threshold": params.threshold,
+        "neighbours": params.neighbours,
+        "modulus_bits": params.modulus_bits,
+        "params_digest": params.digest().hex(),
+        "insecure_seed": seed is not None,
+        "messages": len(record),
+        "aborted": aborted,
+    }
+    with path.open("w", encoding="utf-8") as file:
+        record.write(file, header)
+    note(options, f"Wrote {path}")
+
+
+def _check_sum_out(path: Path, item: object) -> None:
+    allowed = ".npz" if isinstance(item, dict) else ".npz or .npy"
+    if path.suffix.lower() not in (".npz", ".npy") or (
+        path.suffix.lower() == ".npy" and isinstance(item, dict)
+    ):
+        what = "named arrays" if isinstance(item, dict) else "a sum"
+        raise UsageError("--sum-out", path.name, f"a file name ending in {allowed}, for {what}")
+
+
+def _write_sum(path: Path, result: Result) -> None:
+    import numpy as np
+
+    from privagg.report import write_file
+
+    buffer = io.BytesIO()
+    if path.suffix.lower() == ".npy":
+        np.save(buffer, result.sum, allow_pickle=False)
+    else:
+        arrays = result.sum if isinstance(result.sum, dict) else {"sum": result.sum}
+        # Not np.savez(**arrays): an array may be called "file".
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+    write_file(path, buffer.getvalue())
