@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
 
 import cryptography_vectors
@@ -67,6 +68,12 @@ def point_at(y):
     return (x, y) if x * x % P == square else None
 
 
+def decode(encoded):
+    number = int.from_bytes(encoded, "little")
+    x, y = point_at(number % 2**255 % P)
+    return (x, y) if x & 1 == number >> 255 else (-x % P, y)
+
+
 def torsion():
     """Return the eight points whose eightfold is the neutral element."""
     found = {(0, 1)}
@@ -92,6 +99,9 @@ def low_order_keys():
 
 
 LOW_ORDER = low_order_keys()
+
+
+BASE = decode((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
 
 
 # Signatures
@@ -185,24 +195,31 @@ def test_the_oracle_finds_the_points_of_low_order():
     assert {times(8, point) for point in torsion()} == {(0, 1)}
 
 
+def equation_holds(public, message, signature):
+    """Section 5.1.7's S*B == R + h*A alone, without a check of the key."""
+    response = int.from_bytes(signature[32:], "little")
+    hashed = hashlib.sha512(signature[:32] + public + message).digest()
+    challenge = int.from_bytes(hashed, "little") % L
+    right = add(decode(signature[:32]), times(challenge, decode(public)))
+    return times(response, BASE) == right
+
+
+def test_the_oracle_agrees_with_the_vectors():
+    _, public, message, signature = VECTORS[5]
+    assert equation_holds(public, message, signature)
+    assert not equation_holds(public, message + b"x", signature)
+
+
 @pytest.mark.parametrize("key", LOW_ORDER, ids=bytes.hex)
 def test_a_point_of_low_order_verifies_nothing(key):
-    # For the neutral element, R = S*B is a signature over every message by the equation alone.
-    base = point_at(4 * pow(5, -1, P) % P)
-    for response in (0, 1, 2, 12345):
-        x, y = times(response, (base[0] if base[0] & 1 == 0 else P - base[0], base[1]))
-        commitment = (y | (x & 1) << 255).to_bytes(32, "little")
-        forged = commitment + response.to_bytes(32, "little")
-        assert not any(verify(key, bytes([i]), forged) for i in range(16))
-    for commitment in LOW_ORDER:
-        assert not any(verify(key, bytes([i]), commitment + bytes(32)) for i in range(16))
-
-
-def test_the_forgery_is_one_by_the_equation_alone():
-    # So that the test above cannot pass for a mistake in its forgery: S*B == R + h*A.
-    base = point_at(4 * pow(5, -1, P) % P)
-    assert times(7, base) == add(times(7, base), times(123, (0, 1)))
-    assert times(L, base) == (0, 1)
+    # S*B as the commitment to S satisfies the equation whenever the challenge is a multiple of the
+    # key's order: for the neutral element always, for the others every second to eighth message.
+    x, y = times(12345, BASE)
+    forged = (y | (x & 1) << 255).to_bytes(32, "little") + (12345).to_bytes(32, "little")
+    messages = [bytes([i]) for i in range(64)]
+    fitting = [message for message in messages if equation_holds(key, message, forged)]
+    assert fitting
+    assert not any(verify(key, message, forged) for message in messages)
 
 
 @pytest.mark.parametrize("key", LOW_ORDER, ids=bytes.hex)

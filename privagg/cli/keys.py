@@ -116,7 +116,9 @@ def new_command(
     exposed = [target for target in targets if keyfiles.others_can_read(target)]
     if exposed:
         warn(f"{exposed[0]} can be read by others: this file system does not keep permissions.")
-    rows = [[str(target), key.hex(), keyfiles.fingerprint(key)] for target, key in made]
+    table = Table("", ["file", "public key"], [[str(target), key.hex()] for target, key in made])
+    if len(made) == 1:
+        table = _one(made[0][1], file=str(made[0][0]))
     data: dict[str, object] = {
         "encrypted": passphrase is not None,
         "identities": [_entry(key) | {"file": str(target)} for target, key in made],
@@ -125,7 +127,7 @@ def new_command(
         Report(
             title="A new identity" if len(made) == 1 else f"{len(made):,} new identities",
             data=data,
-            tables=[Table("Public", ["file", "public key", "fingerprint"], rows)],
+            tables=[table],
             verdict="Give the public key to whoever makes the roster: privagg keys roster.",
         ),
         replace(options, out=None),
@@ -213,9 +215,8 @@ def show_command(
     checked = kind == "identity" or passphrase is not None
     data: dict[str, object] = {"kind": kind, "file": str(file)} | _entry(public)
     data |= {"secret_checked": checked, "exposed": exposed}
-    rows = [["public key", public.hex()], ["fingerprint", keyfiles.fingerprint(public)]]
     notes = [] if checked else ["Only the passphrase can tell whether the secret is this key's."]
-    emit(Report(f"{file}: an {kind}", data, [Table("", ["", ""], rows)], notes=notes), options)
+    emit(Report(f"{file}: an {kind}", data, [_one(public)], notes=notes), options)
 
 
 @_out_is("Write the roster to this file. It replaces a roster only.")
@@ -293,15 +294,19 @@ def _entry(public: bytes) -> dict[str, object]:
     return {"public": public.hex(), "fingerprint": keyfiles.fingerprint(public)}
 
 
+def _one(public: bytes, **more: str) -> Table:
+    """Return a table of one line for each fact: a key fits a narrow terminal, to be copied."""
+    facts = more | {"public key": public.hex(), "fingerprint": keyfiles.fingerprint(public)}
+    return Table("", ["what", "value"], [[name, text] for name, text in facts.items()])
+
+
 def _table(public: Sequence[bytes], *, head: str = "place") -> Table:
     shown = public[:_MOST_LISTED]
     title = f"{len(public):,} public keys"
     if len(shown) < len(public):
         title += f", the first {len(shown)}; --json lists all"
-    rows: list[list[Cell]] = [
-        [i, key.hex(), keyfiles.fingerprint(key)] for i, key in enumerate(shown)
-    ]
-    return Table(title, [head, "public key", "fingerprint"], rows)
+    rows: list[list[Cell]] = [[i, key.hex()] for i, key in enumerate(shown)]
+    return Table(title, [head, "public key"], rows)
 
 
 def _passphrase(file: Path | None, ask: bool, *, confirm: bool = False) -> str | None:
