@@ -20,7 +20,7 @@ from privagg.field import reed_solomon
 
 P = 2**61 - 1
 SECRET = b"sixteen bytes :)"
-quick = settings(deadline=None, max_examples=150)
+quick = settings(deadline=None, max_examples=100)
 element = st.one_of(st.sampled_from([0, 1, 2, 2**60, P - 2, P - 1]), st.integers(0, P - 1))
 point = st.one_of(st.integers(1, 40), st.sampled_from([2**31 - 1, 2**31, 2**32 - 1]))
 
@@ -212,6 +212,23 @@ def test_up_to_the_bound_all_is_corrected_and_located(data):
     number = int.from_bytes(SECRET, "little")
     assert found.values.tolist() == [number % 2**43, (number >> 43) % 2**43, number >> 86]
     np.testing.assert_array_equal(bad, before)
+
+
+@pytest.mark.parametrize(("m", "threshold"), [(200, 134), (129, 2)])
+def test_many_holders_as_many_wrong_as_can_be(decoder, m, threshold):
+    rng = np.random.default_rng(m)
+    points = np.arange(2**32 - m, 2**32)
+    secrets = np.frombuffer(SECRET, np.uint8)[None]
+    shares = sharing.split(secrets, threshold, points, from_seed(m))[:, 0]
+    e = (m - threshold) // 2
+    places = rng.choice(m, e + 1, replace=False)
+    bad = shares.copy()
+    bad[places[:e]] = rng.integers(P - 9, P, (e, 3), dtype=np.uint64)
+    secret, wrong = secrets_of(bad, points, threshold)
+    assert secret == SECRET
+    assert np.flatnonzero(wrong).tolist() == sorted(places[:e])
+    bad[places[e]] = 0
+    assert secrets_of(bad, points, threshold) is None
 
 
 @pytest.mark.parametrize(("m", "threshold"), [(40, 21), (33, 2), (50, 48), (30, 29)])
