@@ -133,7 +133,7 @@ class Rebuilder:
             rows = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0]
             guess: bytes = rows[0].tobytes()
             if self._is_right(client, guess):
-                self._note_all(client, points, shares, holders)
+                self._note_all(client, guess, points, shares, holders)
                 return guess
         found = correction.secrets_of(shares, points, t) if len(points) > t else None
         if found is None or not self._is_right(client, found[0]):
@@ -151,12 +151,14 @@ class Rebuilder:
     def _note_all(
         self,
         client: int,
+        secret: bytes,
         points: NDArray[np.uint64],
         shares: NDArray[np.uint64],
         holders: NDArray[np.intp],
     ) -> None:
+        """Note whose shares are not of the checked `secret`: another decoding blames the honest."""
         found = correction.secrets_of(shares, points, self.params.threshold)
-        if found is not None:
+        if found is not None and found[0] == secret:
             self._wrong.update((client, int(holder)) for holder in holders[found[1]])
 
     def _report(self) -> tuple[Blame, ...]:
