@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import field
+from privagg._validate import whole
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.field.backends import backend
@@ -57,14 +58,6 @@ _21, _22, _43 = np.uint64(21), np.uint64(22), np.uint64(43)
 
 Points = NDArray[np.integer] | Sequence[int]
 """Parties' evaluation points: distinct integers from 1 to 2**32 - 1."""
-
-
-def _integer(name: str, value: object, low: int, high: int, hint: str = "") -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise UsageError(name, describe(value), f"an integer from {low} to {high}", hint)
-    if not low <= value <= high:
-        raise UsageError(name, value, f"an integer from {low} to {high}", hint)
-    return int(value)
 
 
 def _point_array(points: object) -> Elements:
@@ -139,7 +132,7 @@ def split(secrets: NDArray[np.uint8], threshold: int, points: Points, entropy: E
     where = _point_array(points)
     if where.size < 2:
         raise UsageError("points", "1 point", "at least 2", "One party alone cannot share.")
-    needed = _integer(
+    needed = whole(
         "threshold", threshold, 2, where.size, "It lies between 2 and the number of points."
     )
     m = secrets.shape[0]
@@ -289,8 +282,8 @@ def split_additive(values: Elements, parties: int, bits: int, entropy: Entropy) 
     UsageError
         A wrong type or dtype, a value that does not fit, `parties` or `bits` outside its range.
     """
-    width = _integer("bits", bits, 1, 64)
-    count = _integer("parties", parties, 2, 2**32 - 1)
+    width = whole("bits", bits, 1, 64)
+    count = whole("parties", parties, 2, 2**32 - 1)
     checked = _ring_array("values", values, width)
     if not isinstance(entropy, Entropy):
         raise UsageError("entropy", describe(entropy), "an Entropy, such as privagg.entropy.OS")
@@ -323,7 +316,7 @@ def combine_additive(shares: Elements, bits: int) -> Elements:
     UsageError
         A wrong type or dtype, fewer than two shares, an element that does not fit in `bits`.
     """
-    width = _integer("bits", bits, 1, 64)
+    width = whole("bits", bits, 1, 64)
     checked = _ring_array("shares", shares, width)
     if checked.ndim < 1 or checked.shape[0] < 2:
         raise UsageError("shares", describe(checked), "at least 2 rows, one for each party")

@@ -14,13 +14,13 @@ Whoever knows the seed knows the graph. It is no secret from the server.
 from __future__ import annotations
 
 import hashlib
-from numbers import Integral
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from privagg._jit import JIT, kernel
+from privagg._validate import whole
 from privagg.errors import UsageError
 
 __all__ = ["Neighbourhoods", "build", "permutation", "position", "reverse_positions"]
@@ -50,7 +50,7 @@ class Neighbourhoods:
     __slots__ = ("clients", "rows", "size")
 
     def __init__(self, clients: int, rows: Ids | None) -> None:
-        self.clients = _whole("clients", clients, 2, MAX_CLIENTS)
+        self.clients = whole("clients", clients, 2, MAX_CLIENTS)
         self.rows = rows
         self.size = self.clients - 1
         if rows is not None:
@@ -73,7 +73,7 @@ class Neighbourhoods:
 
     def of(self, client: int) -> Ids:
         """Return the sorted neighbours of `client`, int32 of shape ``(size,)``."""
-        i = _whole("client", client, 0, self.clients - 1)
+        i = whole("client", client, 0, self.clients - 1)
         if self.rows is not None:
             row: Ids = self.rows[i]
             return row
@@ -122,8 +122,8 @@ def build(clients: int, neighbours: int, seed: bytes) -> Ids:
     UsageError
         If an argument is not allowed.
     """
-    n = _whole("clients", clients, 3, MAX_CLIENTS)
-    k = _whole("neighbours", neighbours, 2, n - 1)
+    n = whole("clients", clients, 3, MAX_CLIENTS)
+    k = whole("neighbours", neighbours, 2, n - 1)
     if k % 2:
         raise UsageError("neighbours", k, "an even number", f"Use {k + 1 if k + 1 < n else k - 1}.")
     ring = permutation(n, seed)
@@ -154,7 +154,7 @@ def permutation(clients: int, seed: bytes) -> Ids:
     UsageError
         If an argument is not allowed.
     """
-    n = _whole("clients", clients, 1, MAX_CLIENTS)
+    n = whole("clients", clients, 1, MAX_CLIENTS)
     if not isinstance(seed, bytes) or len(seed) not in (16, 32):
         found = f"{len(seed)} bytes" if isinstance(seed, bytes) else type(seed).__name__
         raise UsageError("seed", found, "16 or 32 bytes")
@@ -322,9 +322,3 @@ def _check_pairs(
     if joined is not None and not joined.all():
         bad = int(np.flatnonzero(~joined)[0])
         raise UsageError("of", int(who[bad]), f"a neighbour of client {int(where[bad])}")
-
-
-def _whole(name: str, value: int, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
-        raise UsageError(name, value, f"an integer from {low} to {high}")
-    return int(value)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from privagg import keys
+from privagg._validate import whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
@@ -96,14 +97,14 @@ class Params:
     eta: int = 20
 
     def __post_init__(self) -> None:
-        _whole("clients", self.clients, 2, MAX_CLIENTS)
-        _whole("dim", self.dim, 1, MAX_DIM)
-        _whole("corrupt", self.corrupt, 0, self.clients - 1)
-        _whole("min_cohort", self.min_cohort, 2, self.clients)
-        _whole("threshold", self.threshold, 1, self.clients)
-        _whole("neighbours", self.neighbours, 1, self.clients - 1)
-        _whole("sigma", self.sigma, 1, 128)
-        _whole("eta", self.eta, 1, 128)
+        whole("clients", self.clients, 2, MAX_CLIENTS)
+        whole("dim", self.dim, 1, MAX_DIM)
+        whole("corrupt", self.corrupt, 0, self.clients - 1)
+        whole("min_cohort", self.min_cohort, 2, self.clients)
+        whole("threshold", self.threshold, 1, self.clients)
+        whole("neighbours", self.neighbours, 1, self.clients - 1)
+        whole("sigma", self.sigma, 1, 128)
+        whole("eta", self.eta, 1, 128)
         if not isinstance(self.encoding, Encoding):
             raise UsageError("encoding", self.encoding, "an Encoding")
         for name, kind in (("graph", Graph), ("threat", Threat), ("prg", Suite)):
@@ -203,7 +204,7 @@ class Params:
         UsageError, CapacityError
             As the class; the message says the nearest value that works.
         """
-        _whole("clients", clients, 2, MAX_CLIENTS)
+        whole("clients", clients, 2, MAX_CLIENTS)
         threat = _choice("threat", threat, Threat)
         graph = _choice("graph", graph, Graph)
         suite = _choice("prg", prg, Suite)
@@ -322,8 +323,8 @@ class Policy:
     roster: Directory | None = None
 
     def __post_init__(self) -> None:
-        _whole("min_cohort", self.min_cohort, 2, MAX_CLIENTS)
-        _whole("max_corrupt", self.max_corrupt, 0, MAX_CLIENTS)
+        whole("min_cohort", self.min_cohort, 2, MAX_CLIENTS)
+        whole("max_corrupt", self.max_corrupt, 0, MAX_CLIENTS)
         if isinstance(self.roster, tuple | list):
             object.__setattr__(self, "roster", Roster(self.roster))
         if self.roster is not None and not isinstance(self.roster, Directory):
@@ -352,13 +353,6 @@ def _graph_fits_threat(graph: Graph, threat: Threat) -> None:
             "sparse, against a semi-malicious server",
             "In the complete graph choose threat='active': it assumes less and costs the same.",
         )
-
-
-def _whole(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError(name, value, f"a whole number from {low} to {high}")
-    if not low <= value <= high:
-        raise UsageError(name, value, f"{low} to {high}")
 
 
 def _choice(name: str, value: _Choice | str, kind: type[_Choice]) -> _Choice:

@@ -117,9 +117,9 @@ class Rebuilder:
         """Check a secret against the commitment to the self mask, or the advertised mask key."""
         if self.survivors[client]:
             found = derivations.commitment(secret, self.context, client)
-            return found == self.store.commitments[client].tobytes()
+            return bool(found == self.store.commitments[client].tobytes())
         _, public = derivations.key_pair(secret, b"mask", self.context, client)
-        return public == self.store.keys[client, keys.KEY_BYTES :].tobytes()
+        return bool(public == self.store.keys[client, keys.KEY_BYTES :].tobytes())
 
     def _correct(self, client: int) -> bytes:
         """Rebuild a secret of which some shares are wrong, and note which."""
@@ -130,9 +130,10 @@ class Rebuilder:
         if int(trusted.sum()) >= t:
             # Leave out who gave wrong shares before: mostly that is all there is to it.
             chosen = np.flatnonzero(trusted)[:t]
-            guess = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0][0].tobytes()
+            rows = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0]
+            guess: bytes = rows[0].tobytes()
             if self._is_right(client, guess):
-                self._note_all(client, points, shares, holders)
+                self._note_all(client, guess, points, shares, holders)
                 return guess
         found = correction.secrets_of(shares, points, t) if len(points) > t else None
         if found is None or not self._is_right(client, found[0]):
@@ -150,12 +151,14 @@ class Rebuilder:
     def _note_all(
         self,
         client: int,
+        secret: bytes,
         points: NDArray[np.uint64],
         shares: NDArray[np.uint64],
         holders: NDArray[np.intp],
     ) -> None:
+        """Note whose shares are not of the checked `secret`: another decoding blames the honest."""
         found = correction.secrets_of(shares, points, self.params.threshold)
-        if found is not None:
+        if found is not None and found[0] == secret:
             self._wrong.update((client, int(holder)) for holder in holders[found[1]])
 
     def _report(self) -> tuple[Blame, ...]:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
@@ -70,10 +71,6 @@ class Server:
     workers : int
         Threads for unmasking. It changes speed only.
 
-    Raises
-    ------
-    UsageError
-        If an argument is not of the kinds above.
     """
 
     def __init__(
@@ -102,8 +99,8 @@ class Server:
             session = entropy.take(layout.SESSION_BYTES)
         if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
             raise UsageError("session", type(session).__name__, "16 bytes")
-        _natural("round_number", round_number, 0, 2**32 - 1)
-        _natural("workers", workers, 1, 1024)
+        whole("round_number", round_number, 0, 2**32 - 1)
+        whole("workers", workers, 1, 1024)
         if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
             raise UsageError("model", type(model).__name__, "32 bytes, or none")
         self._params = params
@@ -141,7 +138,7 @@ class Server:
 
     @property
     def session(self) -> bytes:
-        """The 16 bytes that name the session."""
+        """The 16 bytes that name it."""
         return self._session
 
     @property
@@ -163,7 +160,7 @@ class Server:
 
     def start(self, client: int) -> Start:
         """Return the invitation of a client, by its index."""
-        _natural("client", client, 0, self._params.clients - 1)
+        whole("client", client, 0, self._params.clients - 1)
         return Start(
             tag=self._tag,
             session=self._session,
@@ -282,7 +279,7 @@ class Server:
         UsageError
             If the client left in an earlier round, or nothing is due.
         """
-        _natural("client", client, 0, self._params.clients - 1)
+        whole("client", client, 0, self._params.clients - 1)
         if not self._expected()[client]:
             raise UsageError("client", client, "a client of the round before", "It has left.")
         phase = self._phase
@@ -448,9 +445,3 @@ class Server:
             workers=self._workers,
         )
         self._aggregate, self._blame = unmasker.aggregate(self._accumulator)
-
-
-def _natural(name: str, value: Any, low: int, high: int) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= int(value) <= high:
-        raise UsageError(name, value, f"a whole number from {low} to {high}")

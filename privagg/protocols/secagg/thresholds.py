@@ -30,9 +30,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Real
 from typing import TypeVar
 
+from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.protocols.secagg import conditions
 
@@ -121,8 +122,8 @@ def max_corrupt_holders(clients: int, corrupt: int, neighbours: int, sigma: int 
     Raises UsageError.
     """
     n = _clients(clients)
-    c = _whole("corrupt", corrupt, 0, n)
-    k = _whole("neighbours", neighbours, 0, n)
+    c = whole("corrupt", corrupt, 0, n)
+    k = whole("neighbours", neighbours, 0, n)
     return conditions.corrupt_bound(n, c, k, _bits("sigma", sigma))
 
 
@@ -134,8 +135,8 @@ def min_surviving_holders(clients: int, survivors: int, neighbours: int, eta: in
     UsageError.
     """
     n = _clients(clients)
-    s = _whole("survivors", survivors, 0, n)
-    k = _whole("neighbours", neighbours, 0, n)
+    s = whole("survivors", survivors, 0, n)
+    k = whole("neighbours", neighbours, 0, n)
     return conditions.surviving_bound(n, s, k, _bits("eta", eta))
 
 
@@ -148,8 +149,8 @@ def disconnection_probability(clients: int, corrupt: int, dropped: int, neighbou
     does. Raises UsageError.
     """
     n = _clients(clients)
-    bad = min(n, _whole("corrupt", corrupt, 0, n) + _whole("dropped", dropped, 0, n))
-    return math.exp(conditions.log_disconnection(n, bad, _whole("neighbours", neighbours, 0, n)))
+    bad = min(n, whole("corrupt", corrupt, 0, n) + whole("dropped", dropped, 0, n))
+    return math.exp(conditions.log_disconnection(n, bad, whole("neighbours", neighbours, 0, n)))
 
 
 def choose_sparse(
@@ -237,13 +238,13 @@ def check_sparse(
         the nearest value that works.
     """
     n = _clients(clients)
-    c = _whole("corrupt", corrupt, 0, n)
+    c = whole("corrupt", corrupt, 0, n)
     d = _part(n, _fraction("dropout", dropout))
     who = _sparse_threat(threat)
     two = who is Threat.SEMI_MALICIOUS
     s, e = _bits("sigma", sigma), _bits("eta", eta)
-    k = _whole("neighbours", neighbours, 1, n)
-    t = _whole("threshold", threshold, 1, n)
+    k = whole("neighbours", neighbours, 1, n)
+    t = whole("threshold", threshold, 1, n)
     if k >= n - 1:
         raise UsageError(
             "neighbours", k, f"at most {n - 2} of {n} clients", "Use the complete graph."
@@ -313,7 +314,7 @@ def check_complete(
     and the nearest threshold that works.
     """
     n, c, low, high = _complete(clients, corrupt, dropout, threat)
-    t = _whole("threshold", threshold, 1, n)
+    t = whole("threshold", threshold, 1, n)
     if t < low:
         rule = "threshold > corrupt" if low == max(c + 1, 2) else "2 threshold > clients + corrupt"
         why = f"at least {low} ({rule}, and at least 2), with {c} of {n} clients corrupt"
@@ -358,7 +359,7 @@ def _complete(
 ) -> tuple[int, int, int, int]:
     """Validate; return clients, corrupt, and the allowed range of thresholds."""
     n = _clients(clients)
-    c = _whole("corrupt", corrupt, 0, n)
+    c = whole("corrupt", corrupt, 0, n)
     d = _part(n, _fraction("dropout", dropout))
     who = _member("threat", threat, Threat)
     low, high = _complete_range(n, c, d, who)
@@ -389,18 +390,12 @@ def _part(n: int, fraction: float) -> int:
     return nearest if abs(product - nearest) <= 4 * math.ulp(product) else math.floor(product)
 
 
-def _whole(name: str, value: int, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
-        raise UsageError(name, value, f"an integer from {low} to {high}")
-    return int(value)
-
-
 def _clients(value: int) -> int:
-    return _whole("clients", value, 2, MAX_CLIENTS)
+    return whole("clients", value, 2, MAX_CLIENTS)
 
 
 def _bits(name: str, value: int) -> int:
-    return _whole(name, value, 1, MAX_BITS)
+    return whole(name, value, 1, MAX_BITS)
 
 
 def _fraction(name: str, value: float) -> float:
