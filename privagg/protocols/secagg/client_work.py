@@ -13,13 +13,23 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import Entropy
-from privagg.protocols.secagg import derivations, layout, pairing
+from privagg.errors import UsageError
+from privagg.protocols.secagg import derivations, layout, pairing, tiles
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.columns import pack_rows, unpack_rows
-from privagg.protocols.secagg.messages import KeyRoster, ShareBundle
+from privagg.protocols.secagg.messages import KeyRoster, MaskedInput, ShareBundle
 from privagg.protocols.secagg.params import Params
 
-__all__ = ["add_masks", "encrypt_shares", "key_pair", "open_shares", "public_keys", "split_secrets"]
+__all__ = [
+    "encrypt_shares",
+    "key_pair",
+    "mask_input",
+    "mask_streams",
+    "open_shares",
+    "public_keys",
+    "split_secrets",
+    "write_input",
+]
 
 
 def key_pair(memory: ClientMemory, purpose: bytes) -> tuple[bytes, bytes]:
@@ -106,14 +116,10 @@ def open_shares(
     return held, opened
 
 
-def add_masks(
-    memory: ClientMemory,
-    params: Params,
-    words: NDArray[Any],
-    present: NDArray[np.bool_],
-    model: bytes,
-) -> None:
-    """Add PRG(b) and, per peer in U2, plus or minus the pair's stream (figure 4, round 2)."""
+def mask_streams(
+    memory: ClientMemory, params: Params, present: NDArray[np.bool_], model: bytes
+) -> tiles.Masks:
+    """Return seeds and signs of PRG(b) and of each pair's stream in U2 (figure 4, round 2)."""
     index = memory.own_index
     private, _ = key_pair(memory, b"mask")
     length = prg.seed_bytes(params.prg)
@@ -132,5 +138,46 @@ def add_masks(
     own = derivations.self_mask_seed(memory.self_seed, memory.context, index, length)
     seeds = np.concatenate([pairs, np.frombuffer(own, np.uint8)[np.newaxis]])
     signs = np.append(np.where(peers < index, 1, -1), 1).astype(np.int8)
-    prg.accumulate(words, seeds, signs, suite=params.prg)
+    return seeds, signs
+
+
+def mask_input(
+    params: Params, words: NDArray[Any], masks: tiles.Masks, *, tag: bytes
+) -> MaskedInput:
+    """Return the message that carries `words` (length,), which are masked in place."""
+    prg.accumulate(words, *masks, suite=params.prg)
     words &= words.dtype.type(2**params.modulus_bits - 1)
+    return MaskedInput(tag=tag, bits=params.modulus_bits, vector=words)
+
+
+def write_input(
+    params: Params,
+    values: NDArray[Any],
+    masks: tiles.Masks,
+    out: NDArray[np.uint8] | None,
+    *,
+    tag: bytes,
+    weight: int,
+    entropy: Entropy,
+) -> tuple[MaskedInput, int]:
+    """Write the encoded message into `out` by tiles; return it, and how much was clipped.
+
+    Raises
+    ------
+    UsageError
+        If `out` is no array of that size, or a value does not fit the encoding.
+    """
+    size, bits = MaskedInput.size(params), params.modulus_bits
+    if (
+        not isinstance(out, np.ndarray)
+        or out.dtype != np.uint8
+        or out.shape != (size,)
+        or not out.flags.carray
+    ):
+        raise UsageError("out", type(out).__name__, f"a writable uint8 array of {size} bytes")
+    empty = MaskedInput(tag=tag, bits=bits, vector=np.zeros(0, params.word))
+    out[: layout.HEADER_BYTES] = np.frombuffer(empty.encode(), np.uint8)
+    body = out[layout.HEADER_BYTES :]
+    clipped = tiles.write(params, values, masks, body, weight=weight, entropy=entropy)
+    vector = tiles.Packed(body, params.length, bits, params.word)
+    return MaskedInput(tag=tag, bits=bits, vector=vector), clipped

@@ -16,7 +16,7 @@ from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
-from privagg.protocols.secagg import derivations, layout
+from privagg.protocols.secagg import derivations, layout, tiles
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -263,7 +263,7 @@ class Server:
                     signatures=self._store.survivor_signatures[here],
                 )
             elif phase is Phase.UNMASKING:
-                self._unmask()
+                self._aggregate, self._blame = self._unmasker().aggregate(self._accumulator)
         except PrivaggError:
             self._phase = Phase.ABORTED
             self._accumulator = self._accumulator[:0]
@@ -369,7 +369,7 @@ class Server:
         elif isinstance(message, ShareKeys):
             self._store.take_ciphertexts(sender, message, self._edges, self._listed())
         elif isinstance(message, MaskedInput):
-            self._accumulator += message.vector
+            tiles.add(self._accumulator, message.vector)
         elif isinstance(message, ConsistencySignature):
             sets = (self._here[Phase.SHARE_KEYS], self._here[Phase.MASKED_INPUT])
             u2, u3 = (np.flatnonzero(flags).astype(np.uint32) for flags in sets)
@@ -431,8 +431,8 @@ class Server:
             ciphertexts=self._store.ciphertexts_for(client, self._edges, shared),
         )
 
-    def _unmask(self) -> None:
-        unmasker = Unmasker(
+    def _unmasker(self) -> Unmasker:
+        return Unmasker(
             params=self._params,
             context=self._context,
             roster=self._roster,
@@ -444,4 +444,3 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        self._aggregate, self._blame = unmasker.aggregate(self._accumulator)
