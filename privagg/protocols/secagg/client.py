@@ -353,7 +353,8 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum, or fewer than t survived or signed.
         """
-        expected = SignatureSet if self._params.threat is Threat.ACTIVE else SurvivorSet
+        signed = self._params.threat is Threat.ACTIVE or isinstance(message, SignatureSet)
+        expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
         with self._handling(message, expected, UnmaskShares) as earlier:
             if earlier is not None:
                 return earlier
