@@ -171,6 +171,8 @@ def load(state: bytes, params: Params) -> ClientMemory:
         raise UsageError("state", "a state of other parameters", "a state of these parameters")
     if record.state not in ClientState.__members__:
         raise UsageError("state", "an unknown client state", ", ".join(ClientState.__members__))
+    if record.index is not None and not 0 <= record.index < params.clients:
+        raise UsageError("state", "an index outside the round", "an unchanged state")
     if set(record.secrets) != set(_BYTES) or set(record.arrays) != set(_ARRAYS):
         raise UsageError("state", "other fields", "what dump_state() returned")
     memory = ClientMemory()

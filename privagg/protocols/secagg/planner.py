@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.states import ROUNDS
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Plan", "expansion_formula", "plan"]
@@ -107,6 +108,7 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         down["reveal-graph"] = messages.GraphChallenge.size(params)
         proof = messages.GraphProof.size(params, peers)
         down["share-keys"] += proof
+    up, down = ({name: side[name] for name in ROUNDS if name in side} for side in (up, down))
     total = sum(up.values()) + sum(down.values())
     edges = params.clients * peers
     gone = thresholds.dropouts(params.clients, params.dropout)
