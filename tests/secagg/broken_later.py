@@ -1,4 +1,4 @@
-"""Ways to break what a client checks after the keys: bundles, survivor sets, signatures; and all."""
+"""Ways to break what a client checks after the keys: bundles, survivor sets and signatures."""
 
 from __future__ import annotations
 
