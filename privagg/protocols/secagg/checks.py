@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import derivations, thresholds
+from privagg.protocols.secagg import derivations, layout, thresholds
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
+    GraphChallenge,
+    GraphRequest,
     KeyRoster,
     Message,
     SignatureSet,
@@ -31,7 +33,9 @@ __all__ = [
     "bitmap_covers_roster",
     "index_is_ours",
     "keys_are_signed",
+    "neighbours_were_told",
     "no_ciphertext_to_self",
+    "own_statement",
     "parameters_are_ours",
     "signatures_are_valid",
     "signatures_are_acceptable",
@@ -46,6 +50,7 @@ __all__ = [
     "keys_have_full_order",
     "own_keys_are_listed",
     "policy_is_met",
+    "same_draw",
     "same_round",
     "survivors_include_self",
     "survivors_within_holders",
@@ -115,6 +120,18 @@ def same_round(message: Message, tag: bytes) -> None:
     if message.tag != tag:
         raise PeerError(
             _SERVER, message.round, "the message is of another session, round or configuration"
+        )
+
+
+def same_draw(message: GraphRequest | GraphChallenge, attempts: int) -> None:
+    """Require the draw of the graph that is due, where this client committed in `attempts` draws.
+
+    A late message of an earlier draw changes nothing, as one of another round.
+    """
+    due = attempts if isinstance(message, GraphRequest) else attempts - 1
+    if message.attempt != due:
+        raise PeerError(
+            _SERVER, message.round, f"draw {message.attempt} of the graph where {due} is due"
         )
 
 
@@ -302,16 +319,62 @@ def survivors_are_acceptable(
     enough_holders(int(flags.sum()), params, message.round)
 
 
+def own_statement(memory: ClientMemory, params: Params) -> bytes:
+    """Return what this client signs of the survivor set it was shown."""
+    if params.graph is Graph.SPARSE:
+        view = layout.pack_view(memory.survivors, params)
+        return derivations.view_statement(
+            memory.context, memory.roster, memory.model, memory.own_index, view
+        )
+    return derivations.survivor_statement(
+        memory.context,
+        memory.roster,
+        memory.model,
+        memory.members[memory.holders],
+        memory.members[memory.survivors],
+    )
+
+
+def neighbours_were_told(message: SignatureSet, memory: ClientMemory, directory: Directory) -> None:
+    """Require that each signing neighbour was told that this client survived (sparse graph).
+
+    With t such neighbours, 2t > k + corrupt leaves too few that were told the opposite to give away
+    this client's mask key; without them this client keeps its own shares to itself, and a server
+    that told neighbours different stories cannot collect what it needs.
+    """
+    slots = np.flatnonzero(message.signers)
+    views = message.views
+    if views is None or len(views) != len(slots):
+        raise PeerError(_SERVER, message.round, "not one view for each signature")
+    for slot, view, signature in zip(slots, views, message.signatures, strict=True):
+        neighbour, place = int(memory.members[slot]), int(memory.places[slot])
+        statement = derivations.view_statement(
+            memory.context, memory.roster, memory.model, neighbour, view.tobytes()
+        )
+        if not directory.verify(neighbour, statement, signature.tobytes()):
+            raise PeerError(
+                _SERVER,
+                message.round,
+                f"the signature of client {neighbour} is not over the view that is shown, or the "
+                "keys or the model differ",
+            )
+        if not view[place >> 3] >> (place & 7) & 1:
+            raise PeerError(
+                _SERVER, message.round, f"client {neighbour} was told that this client has left"
+            )
+
+
 def signatures_are_acceptable(
-    message: SignatureSet,
-    memory: ClientMemory,
-    params: Params,
-    policy: Policy,
-    statement: bytes,
+    message: SignatureSet, memory: ClientMemory, params: Params, policy: Policy
 ) -> None:
     """Require of the signatures over a survivor set all that the functions above say of them."""
     bitmap_covers_roster(message.signers, len(memory.members), message.round)
     signers_within_survivors(message.signers, memory.survivors, memory.members)
     enough_holders(int(message.signers.sum()), params, message.round)
-    if policy.roster is not None:  # a policy without one is refused when the client is made
+    if policy.roster is None:  # refused when the client is made
+        raise UsageError("policy.roster", "none", "the clients' identities")
+    if params.graph is Graph.SPARSE:
+        neighbours_were_told(message, memory, policy.roster)
+    else:
+        statement = own_statement(memory, params)
         signatures_are_valid(message, memory.members, statement, policy.roster)

@@ -99,7 +99,7 @@ class Client(OrderedParty):
         super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
-        if params.signed != isinstance(identity, Signer):
+        if not isinstance(identity, Signer) if params.signed else identity is not None:
             raise UsageError(
                 "identity",
                 type(identity).__name__,
@@ -176,7 +176,10 @@ class Client(OrderedParty):
                 int(request.present.sum()), self._policy, self._params, request.round
             )
             commitment = client_graph.commit(self._memory, request, self._entropy)
-            return self._reply(request, GraphCommitment(tag=self._tag, commitment=commitment))
+            return self._reply(
+                request,
+                GraphCommitment(tag=self._tag, attempt=request.attempt, commitment=commitment),
+            )
 
     def reveal_graph(self, challenge: GraphChallenge) -> GraphReveal:
         """Reveal-graph (semi-malicious): with all commitments fixed, open this client's.
@@ -195,7 +198,9 @@ class Client(OrderedParty):
                 int(challenge.present.sum()), self._policy, self._params, challenge.round
             )
             opening = client_graph.reveal(self._memory, challenge)
-            return self._reply(challenge, GraphReveal(tag=self._tag, opening=opening))
+            return self._reply(
+                challenge, GraphReveal(tag=self._tag, attempt=challenge.attempt, opening=opening)
+            )
 
     def share_keys(self, roster: KeyRoster) -> ShareKeys:
         """Round 1: check the roster, then share the seeds of s and of the self mask, encrypted.
@@ -322,7 +327,7 @@ class Client(OrderedParty):
             return self._reply(bundle, message)
 
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
-        """Round 3 (active): sign the sets U2 and U3 that the server shows.
+        """Round 3 (where messages are signed): sign what the server shows of who survived.
 
         Raises
         ------
@@ -336,7 +341,7 @@ class Client(OrderedParty):
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
             self._memory.survivors = survivors.survivors
-            signature = self._sign(self._survivor_statement())
+            signature = self._sign(checks.own_statement(self._memory, self._params))
             return self._reply(survivors, ConsistencySignature(tag=self._tag, signature=signature))
 
     def unmasking(self, message: SurvivorSet | SignatureSet) -> UnmaskShares:
@@ -347,7 +352,8 @@ class Client(OrderedParty):
         Parameters
         ----------
         message : SurvivorSet or SignatureSet
-            The survivor set; in an active round, who signed the set that this client signed.
+            The survivor set; where messages are signed, who signed it (complete graph), or which
+            neighbours signed that they were told this client survived (sparse graph).
 
         Raises
         ------
@@ -357,15 +363,14 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum, or fewer than t survived or signed.
         """
-        expected = SignatureSet if self._params.threat is Threat.ACTIVE else SurvivorSet
+        signed = self._params.threat is Threat.ACTIVE or isinstance(message, SignatureSet)
+        expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
         with self._handling(message, expected, UnmaskShares) as earlier:
             if earlier is not None:
                 return earlier
             memory = self._memory
             if isinstance(message, SignatureSet):
-                checks.signatures_are_acceptable(
-                    message, memory, self._params, self._policy, self._survivor_statement()
-                )
+                checks.signatures_are_acceptable(message, memory, self._params, self._policy)
             else:
                 checks.survivors_are_acceptable(message, memory, self._params, self._policy)
                 memory.survivors = message.survivors
@@ -420,13 +425,3 @@ class Client(OrderedParty):
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)
-
-    def _survivor_statement(self) -> bytes:
-        memory = self._memory
-        return derivations.survivor_statement(
-            memory.context,
-            memory.roster,
-            memory.model,
-            memory.members[memory.holders],
-            memory.members[memory.survivors],
-        )

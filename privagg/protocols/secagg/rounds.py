@@ -29,7 +29,7 @@ from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.result import Result, Truth
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import ROUNDS, Phase
-from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript import Transcript
 from privagg.trees import Structure
 
@@ -83,7 +83,7 @@ def run(
     identities : sequence of n Signers, optional
         The clients' identities where messages are signed; new ones are made if left out.
     roster : Directory, optional
-        The directory that verifies them; by default their public keys.
+        The directory that verifies them; required with `identities`, and made with them.
     model : bytes
         Digest of the shared parameters, the same for all; see :meth:`Client.masked_input`.
     transcript : Transcript, optional
@@ -109,7 +109,14 @@ def run(
     source = entropies.from_seed(seed)
     leaves = _leaves(params, {} if dropouts is None else dropouts)
     inputs = Inputs(params, vectors, weights)
-    if params.signed and identities is None:
+    if not params.signed and (identities is not None or roster is not None):
+        raise UsageError(
+            "identities",
+            "identities or a roster",
+            f"none where the threat model is {params.threat.value}: nothing is signed there",
+            "Choose threat='active' or 'semi-malicious'.",
+        )
+    if params.signed and identities is None and roster is None:
         made = [
             keys.Identity.generate(source.spawn(f"identity/{index}"))
             for index in range(params.clients)
@@ -134,7 +141,7 @@ def run(
             entropy=source.spawn("server"),
             workers=workers,
         ),
-        identities=identities if params.signed else None,
+        identities=identities,
         model=model,
         workers=workers,
         transcript=transcript,
@@ -268,9 +275,7 @@ class _Driver:
             Phase.MASKED_INPUT: (messages.ShareBundle, masked_input),
             Phase.CONSISTENCY_CHECK: (messages.SurvivorSet, consistency_check),
             Phase.UNMASKING: (
-                messages.SignatureSet
-                if self.params.threat is Threat.ACTIVE
-                else messages.SurvivorSet,
+                messages.SignatureSet if self.params.signed else messages.SurvivorSet,
                 unmasking,
             ),
         }
