@@ -6,6 +6,7 @@ graph), by one implementation: the graph only decides who a client's peers are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
 from privagg.protocols.secagg.client_order import OrderedParty
-from privagg.protocols.secagg.client_state import dump, load
+from privagg.protocols.secagg.client_state import ClientMemory, dump, load
 from privagg.protocols.secagg.identity import Signer
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -314,7 +315,13 @@ class Client(OrderedParty):
             memory.clipped = encoded.clipped
             memory.forget_mask_secrets()
             return self._reply(
-                bundle, MaskedInput(tag=self._tag, bits=params.modulus_bits, vector=words)
+                bundle,
+                MaskedInput(
+                    tag=self._tag,
+                    bits=params.modulus_bits,
+                    vector=words,
+                    signature=self._sign_if(params.views_signed, checks.sharer_statement),
+                ),
             )
 
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
@@ -332,7 +339,7 @@ class Client(OrderedParty):
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
             self._memory.survivors = survivors.survivors
-            signature = self._sign(checks.own_statement(self._memory, self._params))
+            signature = self._sign_if(True, checks.own_statement)
             return self._reply(survivors, ConsistencySignature(tag=self._tag, signature=signature))
 
     def unmasking(self, message: SurvivorSet | SignatureSet) -> UnmaskShares:
@@ -360,15 +367,23 @@ class Client(OrderedParty):
             if earlier is not None:
                 return earlier
             memory = self._memory
+            known = np.ones(len(memory.members), np.bool_)
             if isinstance(message, SignatureSet):
-                checks.signatures_are_acceptable(message, memory, self._params, self._policy)
+                known = checks.signatures_are_acceptable(
+                    message, memory, self._params, self._policy
+                )
             else:
                 checks.survivors_are_acceptable(message, memory, self._params, self._policy)
                 memory.survivors = message.survivors
             kind = memory.survivors.astype(np.intp)  # 0: the mask key's seed, 1: the self mask's
-            chosen = memory.held[np.arange(len(kind)), kind][memory.holders]
-            missing = ~memory.opened[memory.holders]
-            return self._reply(message, UnmaskShares(tag=self._tag, shares=chosen, missing=missing))
+            chosen = memory.held[np.arange(len(kind)), kind]
+            given = memory.opened & (known | ~memory.survivors)
+            chosen[~given] = 0
+            holders = memory.holders
+            return self._reply(
+                message,
+                UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),
+            )
 
     def delivered(self) -> None:
         """Release the last reply: the transport says that the server has it.
@@ -416,3 +431,6 @@ class Client(OrderedParty):
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)
+
+    def _sign_if(self, needed: bool, statement: Callable[[ClientMemory, Params], bytes]) -> bytes:
+        return self._sign(statement(self._memory, self._params)) if needed else b""

@@ -268,25 +268,31 @@ class ShareBundle(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MaskedInput(Message):
-    """Client to server, round 2: the masked vector, modulus bits per coordinate."""
+    """Client to server, round 2: the masked vector, modulus bits per coordinate.
+
+    In the semi-malicious sparse graph ``signature`` is over whose ciphertexts the client was shown.
+    """
 
     kind: ClassVar[int] = 6
     round: ClassVar[str] = "masked-input"
     bits: int
     vector: NDArray[Any] = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.packed(self.vector, self.bits)
+        writer.packed(self.vector, self.bits).raw(self.signature)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         vector = reader.packed(params.length, params.modulus_bits, params.word)
-        return cls(tag=tag, bits=params.modulus_bits, vector=vector)
+        signature = reader.raw(params.views_signed * SIGNATURE_BYTES)
+        return cls(tag=tag, bits=params.modulus_bits, vector=vector, signature=signature)
 
     @staticmethod
     def size(params: Params) -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + wire.packed_size(params.length, params.modulus_bits)
+        packed = wire.packed_size(params.length, params.modulus_bits)
+        return HEADER_BYTES + packed + params.views_signed * SIGNATURE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
