@@ -23,6 +23,7 @@ DEVIATIONS = {
     "bad-set": "a set of clients that contradicts what came before",
     "cohort-too-small": "a set below the minimum cohort or the threshold was acted upon",
     "equivocation-possible": "2t does not exceed the holders and the corrupt together",
+    "different-signatures": "clients were shown different sets of signatures",
     "altered-keys": "keys were shown that are not those the client advertised",
     "invented-client": "a client was named that sent nothing",
     "altered-ciphertext": "a ciphertext was relayed that is not the one sent",
