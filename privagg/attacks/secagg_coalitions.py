@@ -24,10 +24,10 @@ __all__ = ["Search", "Size", "Smallest"]
 EXHAUSTIVE = 200_000
 """Coalitions of one size that are all tried, within the budget."""
 
-BUDGET = 2 * 10**8
+BUDGET = 5 * 10**7
 """Steps spent on the coalitions of one size."""
 
-_SAMPLES = 2000
+_SAMPLES = 1000
 _STARTS = 16
 _CHUNK = 2048
 _FAR = 2**30

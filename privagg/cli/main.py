@@ -36,6 +36,15 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
         },
     ),
+    "audit": Branch(
+        "Attack what an aggregator sees and say what leaks.",
+        {
+            "secagg": Leaf(
+                "privagg.cli.audit_secagg:secagg",
+                "Audit a secure aggregation round from its transcript.",
+            ),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {
