@@ -15,7 +15,7 @@ from privagg.attacks.secagg_coalitions import Search, Size, Smallest
 from privagg.attacks.secagg_compare import Comparison
 from privagg.attacks.secagg_exposure import Knowledge
 from privagg.attacks.secagg_findings import Finding, merge
-from privagg.attacks.secagg_replay import REPLIES, Record, replay
+from privagg.attacks.secagg_replay import Record, replay
 from privagg.attacks.secagg_shadow import Rules
 from privagg.attacks.secagg_shares import check_shares
 from privagg.attacks.secagg_sybils import Sybils, find_sybils
@@ -25,10 +25,13 @@ from privagg.protocols.secagg.identity import Roster
 from privagg.protocols.secagg.layout import DIGEST_BYTES
 from privagg.protocols.secagg.messages import MaskedInput, ShareKeys, Start
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript import Transcript
 
 __all__ = ["Audit", "Thresholds", "audit"]
+
+_REPLY_OF = {phase: kind for kind, phase in SERVER_TABLE.items()}
 
 _GRID = 24
 """Sizes of coalitions on the curve, beside the telling ones."""
@@ -233,7 +236,9 @@ def audit(
         params=params,
         findings=merge(findings),
         thresholds=_thresholds(params, record),
-        cohorts={kind.round: record.have_said(kind) for kind in REPLIES.values()},
+        cohorts={
+            phase.title: record.have_said(_REPLY_OF[phase]) for phase in SEQUENCES[params.threat]
+        },
         sybils=sybils,
         sizes=tuple(map(search.of_size, _grid(params, search, smallest))),
         smallest=smallest,

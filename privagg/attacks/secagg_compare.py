@@ -89,11 +89,18 @@ class Comparison:
         return [(shadow, message) for shadow, message in pairs if message is not None]
 
     def _note(
-        self, kind: str, round: str, detail: str, clients: Iterable[int], of: type[Message]
+        self,
+        kind: str,
+        round: str,
+        detail: str,
+        clients: Iterable[int],
+        of: type[Message],
+        caught: bool | None = None,
     ) -> None:
         concerned = tuple(sorted(set(clients)))
         shadows = self.record.shadows
-        went_on = any(UnmaskShares in shadows[c].said for c in concerned if c in shadows)
+        if caught is None:
+            caught = not any(map(self._unmasked, concerned))
         self.findings.append(
             Finding(
                 kind=kind,
@@ -101,10 +108,15 @@ class Comparison:
                 round=round,
                 detail=detail,
                 clients=concerned,
-                caught=not went_on,
+                caught=caught,
                 messages=tuple(sorted(shadows[c].at[of] for c in concerned if of in shadows[c].at)),
             )
         )
+
+    def _unmasked(self, client: int) -> bool:
+        """Say whether a client went on to the end, and gave its shares."""
+        shadow = self.record.shadows.get(client)
+        return shadow is not None and UnmaskShares in shadow.said
 
     def _differ(
         self, kind: str, round: str, what: str, values: Mapping[int, object], of: type[Message]
@@ -151,20 +163,23 @@ class Comparison:
         self._differ("different-starts", Start.round, what, values, Start)
 
     def _graphs(self) -> None:
-        attempts: dict[int, dict[int, object]] = defaultdict(dict)
-        for shadow, request in self._each(GraphRequest):
-            attempts[request.attempt][shadow.index] = (request.key_root, request.present.tobytes())
-            silent = np.flatnonzero(request.present & ~self.has_keys)
-            if len(silent):
-                detail = f"client {int(silent[0])} is among those with keys and sent none"
-                self._note("invented-client", request.round, detail, [shadow.index], GraphRequest)
-        for values in attempts.values():
+        asked: dict[int, dict[int, object]] = defaultdict(dict)
+        drawn: dict[int, dict[int, object]] = defaultdict(dict)
+        for client, shadow in sorted(self.record.shadows.items()):
+            attempt = 0
+            for message in shadow.draws:
+                if isinstance(message, GraphChallenge):
+                    drawn[attempt][client] = (message.root, message.present.tobytes())
+                    continue
+                attempt = message.attempt
+                asked[attempt][client] = (message.key_root, message.present.tobytes())
+                silent = np.flatnonzero(message.present & ~self.has_keys)
+                if len(silent):
+                    detail = f"client {int(silent[0])} is among those with keys and sent none"
+                    self._note("invented-client", message.round, detail, [client], GraphRequest)
+        for values in asked.values():
             what = "roots over the keys, or cohorts, that differ"
             self._differ("different-graphs", GraphRequest.round, what, values, GraphRequest)
-        drawn: dict[int, dict[int, object]] = defaultdict(dict)
-        for shadow, challenge in self._each(GraphChallenge):
-            attempt = shadow.memory.attempts
-            drawn[attempt][shadow.index] = (challenge.root, challenge.present.tobytes())
         for values in drawn.values():
             what = "roots over the commitments, or cohorts, that differ"
             self._differ("different-graphs", GraphChallenge.round, what, values, GraphChallenge)
@@ -240,6 +255,9 @@ class Comparison:
             self._note("invented-client", ShareBundle.round, detail, [receiver], ShareBundle)
             return
         peers = shadow.memory.members[shadow.memory.members != sender]
+        if len(sent.ciphertexts) != len(peers):
+            self.spoiled.add((sender, receiver))  # the sender's fault: whose each is, is unknown
+            return
         at = np.flatnonzero(peers == receiver)
         if not len(at) or sent.ciphertexts[at[0]].tobytes() != ciphertext:
             self.spoiled.add((sender, receiver))
@@ -275,7 +293,12 @@ class Comparison:
             asked = {alive for client, alive in values.items() if client in held[member]}
             if len(asked) > 1:
                 detail = f"its holders were asked for both kinds of share of client {member}"
-                self._note("both-kinds", round, detail, held[member], SurvivorSet)
+                told_it = {client: values[client] for client in held[member]}
+                given = {alive for client, alive in told_it.items() if self._unmasked(client)}
+                self._note(
+                    *("both-kinds", round, detail, held[member], SurvivorSet),
+                    caught=len(given) < 2,
+                )
             at = self.record.shadows[member].at.get(MaskedInput, first) if member in inputs else 0
             if member in inputs and not any(values.values()) and at < first:
                 detail = f"the input of client {member} came in time and is not in the sum"

@@ -135,7 +135,7 @@ def _shares(record: Record, comparison: Comparison) -> dict[tuple[int, int], int
     """Return per (owner, holder) what became of the share."""
     found: dict[tuple[int, int], int] = {}
     for owner, shadow in record.shadows.items():
-        if ShareKeys not in shadow.said or shadow.lost:
+        if ShareKeys not in shadow.said:
             continue
         # Whether a ciphertext was relayed does not matter: the server has it, and can give it to
         # whoever colludes.
@@ -145,7 +145,7 @@ def _shares(record: Record, comparison: Comparison) -> dict[tuple[int, int], int
     for holder, shadow in record.shadows.items():
         memory = shadow.memory
         answer = shadow.has_said(UnmaskShares)
-        if answer is None or shadow.lost:
+        if answer is None or len(answer.missing) != int(memory.holders.sum()):
             continue
         alive = memory.survivors[memory.holders]
         owners = memory.members[memory.holders]

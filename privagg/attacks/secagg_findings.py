@@ -22,7 +22,6 @@ DEVIATIONS = {
     "cohort-inflated": "a cohort larger than the messages that were sent",
     "bad-set": "a set of clients that contradicts what came before",
     "cohort-too-small": "a set below the minimum cohort or the threshold was acted upon",
-    "equivocation-possible": "2t does not exceed the holders and the corrupt together",
     "different-signatures": "clients were shown different sets of signatures",
     "altered-keys": "keys were shown that are not those the client advertised",
     "invented-client": "a client was named that sent nothing",
@@ -43,7 +42,6 @@ DEVIATIONS = {
 
 NOTICES = {
     "left-out": "an input that was sent is not in the sum",
-    "no-answer": "no answer to a message; nothing is wrong with leaving",
 }
 """What is no one's fault, yet worth knowing."""
 

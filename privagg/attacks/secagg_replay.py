@@ -123,6 +123,9 @@ class _Replay:
             last = (self.last_up if down else self.last_down).get(client, 0)
             # Whoever takes a message seriously goes on; or there was a good one in its place.
             caught = last <= finding.messages[0] or instead in self.shadows[client].said
+            if not down and finding.round == messages.ConsistencySignature.round:
+                # Without a signature one may still unmask: it must not count as a signer.
+                caught |= not any(_lists(shadow, client) for shadow in self.shadows.values())
             self.findings[place] = replace(finding, caught=caught)
 
     def _filed(self, number: int, entry: Entry) -> type[Message]:
@@ -272,3 +275,11 @@ class _Replay:
                 messages=(number,),
             )
         )
+
+
+def _lists(shadow: Shadow, client: int) -> bool:
+    """Say whether this client was shown a signature of `client`."""
+    shown, members = shadow.was_shown(messages.SignatureSet), shadow.memory.members
+    if shown is None or len(shown.signers) != len(members):
+        return False
+    return client in members[shown.signers]

@@ -126,7 +126,10 @@ def _run(
 
 @dataclass
 class Shadow:
-    """One client; `shown` and `said` hold the messages, `at` their numbers in the transcript."""
+    """One client; `shown` and `said` hold the messages, `at` their numbers in the transcript.
+
+    The graph may be drawn several times: `draws` has what was shown each time.
+    """
 
     index: int
     rules: Rules
@@ -134,6 +137,7 @@ class Shadow:
     shown: dict[type[Message], Message] = field(default_factory=dict)
     said: dict[type[Message], Message] = field(default_factory=dict)
     at: dict[type[Message], int] = field(default_factory=dict)
+    draws: list[GraphRequest | GraphChallenge] = field(default_factory=list)
     lost: bool = False
 
     def was_shown(self, kind: type[_M]) -> _M | None:
@@ -188,6 +192,7 @@ class Shadow:
             yield Fault(kind="bad-signature", peer=self.index, reason=reason)
 
     def _request(self, request: GraphRequest) -> Iterator[Fault]:
+        self.draws.append(request)
         count, rules = int(request.present.sum()), self.rules
         sizes = (count, rules.policy, rules.params, request.round)
         yield from _run("cohort-too-small", checks.cohort_is_large_enough, *sizes)
@@ -196,6 +201,7 @@ class Shadow:
         yield from _run("bad-graph", client_graph.commit, self.memory, request, source, fatal=True)
 
     def _challenge(self, challenge: GraphChallenge) -> Iterator[Fault]:
+        self.draws.append(challenge)
         count, rules = int(challenge.present.sum()), self.rules
         sizes = (count, rules.policy, rules.params, challenge.round)
         yield from _run("cohort-too-small", checks.cohort_is_large_enough, *sizes)
@@ -263,10 +269,6 @@ class Shadow:
         yield from _run("bad-set", checks.cohort_matches_set, *sets)
         count = int(holders.sum())
         yield from _run("cohort-too-small", checks.enough_holders, count, params, round)
-        equivocation = (count, params, policy)
-        yield from _run(
-            "equivocation-possible", checks.threshold_exceeds_equivocation, *equivocation
-        )
         memory.holders = holders
         memory.model = self.rules.model
 

@@ -30,9 +30,9 @@ def check_shares(record: Record, comparison: Comparison) -> list[Finding]:
     missing: dict[int, list[int]] = defaultdict(list)
     for holder, shadow in sorted(record.shadows.items()):
         answer = shadow.has_said(UnmaskShares)
-        if answer is None or shadow.lost:
-            continue
         memory = shadow.memory
+        if answer is None or len(answer.missing) != int(memory.holders.sum()):
+            continue
         dealers = map(int, memory.members[memory.holders])
         alive = memory.survivors[memory.holders]
         for row, dealer in enumerate(dealers):
@@ -107,6 +107,6 @@ def _blame(kind: str, dealer: int, holders: list[int], record: Record) -> Findin
         detail=who,
         clients=tuple(sorted({dealer, *holders})),
         seen_by="server",
-        caught=kind != "unrebuildable",
+        caught=True,  # a rebuilt secret is checked: nothing is unmasked with a wrong one
         messages=tuple(sorted(record.shadows[h].at[UnmaskShares] for h in holders)),
     )

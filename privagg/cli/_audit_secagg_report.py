@@ -8,7 +8,7 @@ from privagg.attacks.secagg_findings import DEVIATIONS, NOTICES, Finding
 from privagg.cli._secagg_report import count, guarantee
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript_file import Header
-from privagg.report import Column, Plot, Reference, Report, Series, Table
+from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
 __all__ = ["report"]
 
@@ -51,7 +51,7 @@ def report(audit: Audit, header: Header, name: str) -> Report:
             ),
             _sybil_table(audit),
             _coalition_table(audit),
-            _finding_table(audit),
+            *([_finding_table(audit)] if audit.findings else []),
         ],
         plots=_plots(audit),
         notes=[
@@ -153,7 +153,7 @@ def _finding(finding: Finding) -> dict[str, object]:
 def _threshold_table(audit: Audit) -> Table:
     thresholds = audit.thresholds
     least, most = thresholds.holders
-    rows: list[list[str | int | None]] = [
+    rows: list[list[Cell]] = [
         ["shares that rebuild a secret, t", thresholds.threshold],
         ["fewest inputs in a sum", thresholds.min_cohort],
         ["clients that may collude with the server", thresholds.corrupt],
@@ -169,7 +169,7 @@ def _threshold_table(audit: Audit) -> Table:
 
 def _sybil_table(audit: Audit) -> Table:
     sybils = audit.sybils
-    rows = [
+    rows: list[list[Cell]] = [
         ["advertised keys", len(sybils.cohort), ""],
         ["vouched for by the roster", len(sybils.vouched), ""],
         ["unsigned", len(sybils.unsigned), ""],
@@ -189,7 +189,7 @@ def _coalition_table(audit: Audit) -> Table:
         "coalitions exposing any",
         "method",
     ]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             size.size,
             size.exposed,
@@ -204,7 +204,7 @@ def _coalition_table(audit: Audit) -> Table:
 
 def _finding_table(audit: Audit) -> Table:
     said = {True: "stopped", False: "went on", None: "-"}
-    rows = [
+    rows: list[list[Cell]] = [
         [
             finding.round,
             f"client {finding.peer}" if isinstance(finding.peer, int) else finding.peer,
@@ -217,7 +217,9 @@ def _finding_table(audit: Audit) -> Table:
         for finding in audit.findings[:_SHOWN]
     ]
     heads = ["round", "peer", "what", "detail", "clients", "seen by", "those who saw it"]
-    return Table("Where the protocol was left", heads, rows)
+    more = len(audit.findings) - _SHOWN
+    title = "What was found" + (f" (and {more} more)" if more > 0 else "")
+    return Table(title, heads, rows)
 
 
 def _ids(clients: tuple[int, ...]) -> str:
