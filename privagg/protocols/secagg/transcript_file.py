@@ -173,7 +173,7 @@ def largest_message(params: Params) -> int:
         messages.ShareKeys.size(members),
         messages.ShareBundle.size(members, members),
         messages.MaskedInput.size(params),
-        messages.SignatureSet.size(members, members),
+        messages.SignatureSet.size(params, members, members),
         messages.UnmaskShares.size(members),
     )
     return max(sizes)
