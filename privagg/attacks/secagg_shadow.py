@@ -26,6 +26,7 @@ from privagg.protocols.secagg.messages import (
     GraphRequest,
     GraphReveal,
     KeyRoster,
+    MaskedInput,
     Message,
     ShareBundle,
     ShareKeys,
@@ -272,6 +273,15 @@ class Shadow:
         memory.holders = holders
         memory.model = self.rules.model
 
+    def _masked(self, message: MaskedInput) -> Iterator[Fault]:
+        directory, params = self.rules.directory, self.rules.params
+        if directory is None or not params.views_signed:
+            return
+        statement = checks.sharer_statement(self.memory, params)
+        if not directory.verify(self.index, statement, message.signature):
+            reason = "a signature that is not over the ciphertexts it was shown"
+            yield Fault(kind="bad-signature", peer=self.index, reason=reason)
+
     def _survivors(self, message: SurvivorSet) -> Iterator[Fault]:
         rules, memory = self.rules, self.memory
         fits = len(message.survivors) == len(memory.members)
@@ -287,7 +297,7 @@ class Shadow:
 
     def _signatures(self, message: SignatureSet) -> Iterator[Fault]:
         rules, memory = self.rules, self.memory
-        sets = (message, memory, rules.params, rules.policy, self.statement())
+        sets = (message, memory, rules.params, rules.policy)
         yield from _run("bad-signature", checks.signatures_are_acceptable, *sets)
 
     def _unmasked(self, message: UnmaskShares) -> Iterator[Fault]:
@@ -298,14 +308,7 @@ class Shadow:
 
     def statement(self) -> bytes:
         """Return what this client signs of the sets that it was shown."""
-        memory = self.memory
-        return derivations.survivor_statement(
-            memory.context,
-            memory.roster,
-            memory.model,
-            memory.members[memory.holders],
-            memory.members[memory.survivors],
-        )
+        return checks.own_statement(self.memory, self.rules.params)
 
 
 _JUDGES: dict[type[Message], Callable[[Shadow, Any], Iterator[Fault]]] = {
@@ -317,6 +320,7 @@ _JUDGES: dict[type[Message], Callable[[Shadow, Any], Iterator[Fault]]] = {
     KeyRoster: Shadow._roster,
     ShareKeys: Shadow._shared,
     ShareBundle: Shadow._bundle,
+    MaskedInput: Shadow._masked,
     SurvivorSet: Shadow._survivors,
     ConsistencySignature: Shadow._checked,
     SignatureSet: Shadow._signatures,

@@ -310,7 +310,9 @@ def _verdict(audit: Audit) -> str:
         first = f"No sum is known to {whom}."
     else:
         inputs = audit.at_bound.smallest_drawn or audit.at_bound.smallest
-        first = f"To {whom} each honest input hides in a sum of at least {inputs}."
+        first = f"To {whom} each honest input hides in a sum of at least {inputs}"
+        sampled = audit.at_bound.method.startswith("greedy") and not audit.adaptive
+        first += ", where coalitions are drawn at random." if sampled else "."
     deviations = len(audit.deviations)
     if not deviations:
         return f"{first} Nobody left the protocol."

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rounds import audited, edited, honest, identities_of, kinds, note, of_kind, params_of, play
 
 from privagg import keys
-from privagg.attacks.secagg_findings import DEVIATIONS
+from privagg.attacks.secagg_findings import DEVIATIONS, NOTICES
 from privagg.protocols import secagg
 from privagg.protocols.secagg import messages
 
@@ -348,6 +350,12 @@ def test_a_client_that_cheats_is_blamed_alone(name):
 def test_every_kind_of_deviation_has_its_test():
     live = {"unknown-client"}
     assert {case[4] for case in EDITS.values()} | live == set(DEVIATIONS)
+
+
+def test_the_page_lists_every_kind():
+    page = Path(__file__).parents[2] / "docs" / "audit-secagg.md"
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page.read_text(encoding="utf-8"), re.M)
+    assert dict(rows) == DEVIATIONS | NOTICES
 
 
 def test_indices_beyond_the_cohort_are_strangers():
