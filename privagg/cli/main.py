@@ -36,6 +36,28 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
         },
     ),
+    "keys": Branch(
+        "Identities that sign, and the roster that pins them.",
+        {
+            "new": Leaf("privagg.cli.keys:new_command", "Make an Ed25519 identity."),
+            "show": Leaf(
+                "privagg.cli.keys:show_command",
+                "Show what is public of an identity, a roster or a file of public keys.",
+            ),
+            "roster": Leaf(
+                "privagg.cli.keys:roster_command",
+                "Make the pinned roster of a cohort: client i is the i-th identity given.",
+            ),
+        },
+    ),
+    "bench": Branch(
+        "How fast things are here, beside peers that are installed.",
+        {
+            "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
+            "field": Leaf("privagg.cli.bench:field_command", "Time secret sharing."),
+            "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {

@@ -53,6 +53,7 @@ class ClientMemory:
         self.holders: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.opened: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.survivors: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.places: NDArray[np.uint32] = np.zeros(0, np.uint32)
 
     @property
     def own_index(self) -> int:
@@ -60,6 +61,11 @@ class ClientMemory:
         if self.index is None:
             raise UsageError("client", "no index yet", "a client that has advertised its keys")
         return self.index
+
+    @property
+    def bound(self) -> tuple[bytes, bytes, bytes]:
+        """Context, roster digest and model digest: what signatures over views are bound to."""
+        return self.context, self.roster, self.model
 
     @property
     def own_slot(self) -> int | None:
@@ -101,6 +107,7 @@ _ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
     "holders": ("?", ()),
     "opened": ("?", ()),
     "survivors": ("?", ()),
+    "places": ("<u4", ()),
 }
 """Of each array its dtype and the shape of one row."""
 

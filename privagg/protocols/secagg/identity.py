@@ -24,6 +24,13 @@ SIGNATURE_BYTES = keys.SIGNATURE_BYTES
 
 _FORMAT = "privagg roster 1"
 
+_P = 2**255 - 19
+_Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_LOW_ORDER = frozenset(
+    y.to_bytes(keys.KEY_BYTES, "little") for y in (0, 1, _Y8, _P - _Y8, _P - 1, _P, _P + 1)
+)
+"""The points of order 1, 2, 4 and 8, x's sign bit left out, the encodings above 2**255 - 19 too."""
+
 
 @runtime_checkable
 class Signer(Protocol):
@@ -57,14 +64,21 @@ class Roster:
     Raises
     ------
     UsageError
-        If an identity has another size or occurs twice.
+        If an identity has another size, is a point of low order or occurs twice.
     """
 
     def __init__(self, identities: Iterable[bytes]) -> None:
         self._identities = tuple(identities)
         for place, identity in enumerate(self._identities):
             if not isinstance(identity, bytes) or len(identity) != keys.KEY_BYTES:
-                raise UsageError(f"roster[{place}]", type(identity).__name__, "32 bytes")
+                size = f"{len(identity)} bytes" if isinstance(identity, bytes) else ""
+                raise UsageError(f"roster[{place}]", size or type(identity).__name__, "32 bytes")
+            if identity[:-1] + bytes([identity[-1] & 0x7F]) in _LOW_ORDER:
+                raise UsageError(
+                    f"roster[{place}]",
+                    "a point of low order, whose signatures anyone could make",
+                    "an Ed25519 public key made from a secret",
+                )
         if len(set(self._identities)) != len(self._identities):
             twice = next(
                 place

@@ -97,11 +97,11 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         "unmasking": messages.SurvivorSet.size(members),
     }
     proof = 0
-    if params.threat is Threat.ACTIVE:
+    if params.signed:
         up["consistency-check"] = messages.ConsistencySignature.size()
         down["consistency-check"] = messages.SurvivorSet.size(members)
-        down["unmasking"] = messages.SignatureSet.size(members, members)
-    elif params.threat is Threat.SEMI_MALICIOUS:
+        down["unmasking"] = messages.SignatureSet.size(params, members, members)
+    if params.threat is Threat.SEMI_MALICIOUS:
         up["commit-graph"] = messages.GraphCommitment.size()
         down["commit-graph"] = messages.GraphRequest.size(params)
         up["reveal-graph"] = messages.GraphReveal.size()

@@ -1,0 +1,531 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privagg import keyfiles, keys
+from privagg.cli import keys as commands
+from privagg.keys import Identity, verify
+from privagg.protocols.secagg.identity import Roster
+
+DOCS = Path(__file__).parents[2] / "docs" / "keys.md"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def secrets_made(monkeypatch):
+    """Collect the secret of every identity that the commands make."""
+    made = []
+    generate = Identity.generate
+
+    def noted():
+        made.append(generate())
+        return made[-1]
+
+    monkeypatch.setattr(commands.Identity, "generate", noted)
+    return made
+
+
+@pytest.fixture
+def ask(run, capsys):
+    """Run a command line with --json and return its exit code, object and stderr."""
+
+    def call(*args):
+        code = run(*args, "--json")
+        streams = capsys.readouterr()
+        return code, json.loads(streams.out), streams.err
+
+    return call
+
+
+@pytest.fixture
+def cohort(ask):
+    """Make five identities in a folder and return their files and public keys."""
+    _, found, _ = ask("keys", "new", "--count", "5", "--dir", "ids")
+    return [(one["file"], one["public"]) for one in found["identities"]]
+
+
+def spellings(identity):
+    secret = identity.secret_bytes()
+    return {
+        secret.hex(),
+        secret.hex().upper(),
+        base64.b64encode(secret).decode().rstrip("="),
+        repr(secret)[2:-1],
+        str(list(secret)),
+        str(int.from_bytes(secret, "little")),
+        str(int.from_bytes(secret, "big")),
+    }
+
+
+# new
+
+
+def test_new_writes_an_identity_that_signs(ask):
+    code, found, err = ask("keys", "new", "alice")
+    assert code == 0
+    (one,) = found["identities"]
+    assert one["file"] == "alice.identity"
+    assert found["encrypted"] is False
+    identity = keyfiles.read_identity("alice.identity")
+    assert identity.public.hex() == one["public"]
+    assert keyfiles.fingerprint(identity.public) == one["fingerprint"]
+    assert verify(bytes.fromhex(one["public"]), b"m", identity.sign(b"m"))
+    assert stat.S_IMODE(os.stat("alice.identity").st_mode) == 0o600
+    assert "Warning: alice.identity is the identity itself" in err
+
+
+def test_new_prints_the_public_key_and_the_fingerprint(run, capsys):
+    assert run("keys", "new", "--out", "a.json") == 0
+    out = capsys.readouterr().out
+    (public,) = keyfiles.read_public("a.json")
+    assert public.hex() in out
+    assert keyfiles.fingerprint(public) in out
+    assert keyfiles.kind_of("a.json") == "identity"
+
+
+@pytest.mark.parametrize(
+    "target", [["alice"], ["--out", "alice.identity"], ["alice", "--dir", "."]]
+)
+def test_new_never_replaces_without_force(run, capsys, target):
+    assert run("keys", "new", "alice") == 0
+    before = Path("alice.identity").read_bytes()
+    assert run("keys", "new", *target) == 2
+    streams = capsys.readouterr()
+    assert "alice.identity: found a file that exists" in streams.err
+    assert "--force" in streams.err
+    assert Path("alice.identity").read_bytes() == before
+    assert run("keys", "new", *target, "--force") == 0
+    assert Path("alice.identity").read_bytes() != before
+    assert os.listdir() == ["alice.identity"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], ["NAME", "--out FILE"]),
+        (["a/b"], ["NAME", "a/b"]),
+        (["../a"], ["NAME"]),
+        (["--", "-a"], ["NAME"]),
+        ([".a"], ["NAME"]),
+        (["a\n"], ["NAME"]),
+        (["a" * 101], ["NAME", "at most 100"]),
+        (["a", "--out", "b"], ["NAME", "--out"]),
+        (["--out", "b", "--count", "2"], ["--count", "--out"]),
+        (["--out", "b", "--dir", "c"], ["--dir", "--out"]),
+        (["--out", "none/b"], ["--out", "folder that exists"]),
+        (["a", "--dir", "none/deeper"], ["--dir", "folder that exists"]),
+        (["a", "--count", "0"], ["--count"]),
+        (["a", "--count", str(2**20 + 1)], ["--count"]),
+        (["a", "--count", "x"], ["--count"]),
+        (["a", "--passphrase-file", "none"], ["none", "does not exist"]),
+        (["a", "--ask-passphrase"], ["--ask-passphrase", "terminal", "--passphrase-file"]),
+        (["a", "--passphrase", "Tr0ub4dor"], ["--passphrase"]),
+    ],
+)
+def test_what_new_refuses(run, capsys, args, words):
+    assert run("keys", "new", *args) == 2
+    streams = capsys.readouterr()
+    for word in words:
+        assert word in streams.err
+    assert streams.out == ""
+    assert "Tr0ub4dor" not in streams.err
+    assert os.listdir() == []
+
+
+def test_new_makes_many_in_the_order_of_their_names(ask):
+    code, found, _ = ask("keys", "new", "node", "--count", "11", "--dir", "ids")
+    assert code == 0
+    files = [one["file"] for one in found["identities"]]
+    assert files == sorted(files) == [f"ids/node-{i:02}.identity" for i in range(11)]
+    assert sorted(os.listdir("ids")) == [Path(file).name for file in files]
+    assert stat.S_IMODE(os.stat("ids").st_mode) == 0o700
+    assert len({one["public"] for one in found["identities"]}) == 11
+    for one in found["identities"]:
+        assert keyfiles.read_identity(one["file"]).public.hex() == one["public"]
+
+
+def test_a_folder_that_exists_keeps_its_mode(ask):
+    os.mkdir("ids")
+    os.chmod("ids", 0o755)
+    assert ask("keys", "new", "--count", "2", "--dir", "ids")[0] == 0
+    assert stat.S_IMODE(os.stat("ids").st_mode) == 0o755
+
+
+def test_many_are_made_all_or_none(run, capsys, monkeypatch):
+    os.mkdir("ids")
+    Path("ids/client-2.identity").write_text("kept")
+    assert run("keys", "new", "--count", "4", "--dir", "ids") == 2
+    assert "client-2.identity" in capsys.readouterr().err
+    assert os.listdir("ids") == ["client-2.identity"]
+    os.unlink("ids/client-2.identity")
+    write = keyfiles.write_identity
+
+    def full(path, *args, **settings):
+        if path.name == "client-2.identity":
+            raise OSError(28, "No space left on device", str(path))
+        write(path, *args, **settings)
+
+    monkeypatch.setattr(keyfiles, "write_identity", full)
+    assert run("keys", "new", "--count", "4", "--dir", "ids") == 1
+    assert "No space left" in capsys.readouterr().err
+    assert os.listdir("ids") == []
+
+
+def test_permissions_that_are_not_kept_are_told(run, capsys, monkeypatch):
+    monkeypatch.setattr(keyfiles, "others_can_read", lambda path: True)
+    assert run("keys", "new", "a") == 0
+    assert "does not keep permissions" in capsys.readouterr().err
+
+
+# Passphrases
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_passphrase_from_a_file(ask, end):
+    Path("words").write_bytes(b"Tr0ub4dor " + end.encode())
+    code, found, err = ask("keys", "new", "a", "--passphrase-file", "words")
+    assert (code, found["encrypted"], err) == (0, True, "")
+    assert (
+        keyfiles.read_identity("a.identity", "Tr0ub4dor ").public.hex()
+        == (found["identities"][0]["public"])
+    )
+    code, shown, err = ask("keys", "show", "a.identity", "--passphrase-file", "words")
+    assert (code, shown["kind"], shown["secret_checked"]) == (0, "encrypted identity", True)
+    code, shown, err = ask("keys", "show", "a.identity")
+    assert (code, shown["secret_checked"]) == (0, False)
+    assert shown["public"] == found["identities"][0]["public"]
+    Path("words").write_text("Tr0ub4dor")
+    code, failed, err = ask("keys", "show", "a.identity", "--passphrase-file", "words")
+    assert (code, failed["error"]["argument"]) == (2, "passphrase")
+    assert "Tr0ub4dor" not in err + json.dumps(failed)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"x" * 4097])
+def test_a_passphrase_file_that_does_not_do(run, capsys, content):
+    Path("words").write_bytes(content)
+    assert run("keys", "new", "a", "--passphrase-file", "words") == 2
+    assert "--passphrase-file: found words" in capsys.readouterr().err
+    assert os.listdir() == ["words"]
+
+
+def test_a_passphrase_is_refused_where_it_opens_nothing(run, capsys):
+    Path("words").write_text("Tr0ub4dor")
+    run("keys", "new", "a")
+    assert run("keys", "show", "a.identity", "--passphrase-file", "words") == 2
+    assert "an encrypted identity" in capsys.readouterr().err
+    flags = ["--passphrase-file", "words", "--ask-passphrase"]
+    assert run("keys", "new", "b", *flags) == 2
+    assert "one of the two" in capsys.readouterr().err
+
+
+def test_a_passphrase_in_the_environment_is_never_repeated(run, capsys, monkeypatch):
+    monkeypatch.setenv("PRIVAGG_KEYS_NEW_ASK_PASSPHRASE", "Tr0ub4dor")
+    assert run("keys", "new", "a") == 0
+    streams = capsys.readouterr()
+    assert "Tr0ub4dor" not in streams.out + streams.err
+
+
+def type_at_the_prompt(args, answers):
+    """Run a command line on a terminal of its own; return its exit code and what it showed."""
+    control, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "privagg", *args],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(DOCS.parents[1]), "TERM": "dumb"},
+    )
+    os.close(terminal)
+    shown, waiting = b"", list(answers)
+    while True:
+        ready, _, _ = select.select([control], [], [], 60)
+        assert ready, shown
+        try:
+            piece = os.read(control, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+        # One answer for each question: typed ahead, it would be shown before the prompt hides it.
+        if waiting and shown.count(b": ") > len(answers) - len(waiting):
+            os.write(control, waiting.pop(0).encode() + b"\n")
+    os.close(control)
+    return process.wait(60), shown.decode()
+
+
+def test_a_passphrase_is_asked_for_twice_and_not_shown():
+    code, shown = type_at_the_prompt(
+        ["keys", "new", "a", "--ask-passphrase"], ["Tr0ub4dor", "Tr0ub4dor"]
+    )
+    assert code == 0, shown
+    assert "Tr0ub4dor" not in shown
+    assert "Passphrase" in shown
+    assert keyfiles.read_identity("a.identity", "Tr0ub4dor").public.hex() in shown
+
+
+# show
+
+
+def test_show_warns_of_a_file_that_others_can_read(ask):
+    ask("keys", "new", "a")
+    code, found, err = ask("keys", "show", "a.identity")
+    assert (code, found["exposed"], err) == (0, False, "")
+    os.chmod("a.identity", 0o644)
+    code, found, err = ask("keys", "show", "a.identity")
+    assert (code, found["exposed"]) == (0, True)
+    assert "can be read or changed by others" in err
+
+
+def test_show_tells_the_kinds_apart(ask, cohort):
+    Path("list.txt").write_text("\n".join(public for _, public in cohort))
+    ask("keys", "roster", "list.txt", "--out", "roster.json")
+    assert ask("keys", "show", cohort[0][0])[1]["kind"] == "identity"
+    _, listed, _ = ask("keys", "show", "list.txt")
+    _, roster, _ = ask("keys", "show", "roster.json")
+    assert (listed["kind"], roster["kind"]) == ("public keys", "roster")
+    assert listed["identities"] == roster["identities"]
+    assert [one["public"] for one in roster["identities"]] == [public for _, public in cohort]
+    assert roster["clients"] == 5
+    assert roster["digest"] == Roster.load("roster.json").digest().hex()
+
+
+def test_show_lists_the_first_of_many_and_json_all(run, capsys, ask):
+    source = [Identity.generate().public.hex() for _ in range(60)]
+    Path("list.txt").write_text("\n".join(source))
+    assert run("keys", "show", "list.txt") == 0
+    out = capsys.readouterr().out
+    assert (source[49] in out, source[50] in out) == (True, False)
+    assert "the first 50; --json lists all" in out
+    assert len(ask("keys", "show", "list.txt")[1]["identities"]) == 60
+
+
+def test_the_result_of_show_goes_where_out_says(run, capsys):
+    run("keys", "new", "a")
+    assert run("keys", "show", "a.identity", "--out", "shown.json") == 0
+    assert json.loads(Path("shown.json").read_text())["kind"] == "identity"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["an empty file"]),
+        (b"hello", ["line 1", "5 characters"]),
+        (b'{"format": "privagg identity 9"}', ["'privagg identity 9'", "Another version"]),
+        (b'{"format": "privagg identity 1", "pub', ["truncated"]),
+        (b'{"format": "privagg identity 1"; }', ["no JSON"]),
+        (b'{"format": "privagg identity 1"}', ["format, public, secret"]),
+        (b'{"format": "privagg roster 1", "identities": ["00"]}', ["1 bytes", "32 bytes"]),
+        (b'{"format": "privagg roster 1", "identities": ["', ["JSON of the format"]),
+        (b'{"a": 1}', ["names no format"]),
+    ],
+)
+def test_what_show_cannot_read(ask, content, words):
+    Path("file").write_bytes(content)
+    code, found, err = ask("keys", "show", "file")
+    assert code == 2
+    for word in words:
+        assert word in err
+        assert word in found["error"]["message"]
+
+
+def test_show_refuses_a_huge_file(ask):
+    with open("file", "wb") as file:
+        file.truncate(2**30)
+    code, _, err = ask("keys", "show", "file")
+    assert code == 2
+    assert "1073741824 bytes" in err
+
+
+# roster
+
+
+def test_a_roster_lists_its_sources_in_order(ask, cohort):
+    files = [file for file, _ in cohort]
+    publics = [public for _, public in cohort]
+    code, found, err = ask("keys", "roster", *files, "--out", "roster.json")
+    assert code == 0
+    assert "Wrote roster.json" in err
+    roster = Roster.load("roster.json")
+    assert [key.hex() for key in roster.identities] == publics
+    assert found["digest"] == roster.digest().hex()
+    assert (found["clients"], found["file"]) == (5, "roster.json")
+    assert keys.digest(b"privagg identities", *map(bytes.fromhex, publics)).hex() == found["digest"]
+    _, turned, _ = ask("keys", "roster", *files[::-1], "--out", "turned.json")
+    assert turned["digest"] != found["digest"]
+
+
+def test_identities_lists_and_keys_make_the_same_roster(ask, cohort):
+    publics = [public for _, public in cohort]
+    Path("list.txt").write_text("\n".join(publics[1:3]) + "\n")
+    Path("words").write_text("p")
+    code, found, _ = ask(
+        *("keys", "roster", publics[0].upper(), "list.txt", cohort[3][0], publics[4]),
+        *("--out", "roster.json"),
+    )
+    assert code == 0
+    assert [one["public"] for one in found["identities"]] == publics
+
+
+def test_an_encrypted_identity_needs_no_passphrase_in_a_roster(ask):
+    Path("words").write_text("p")
+    _, made, _ = ask("keys", "new", "a", "--passphrase-file", "words")
+    _, found, _ = ask("keys", "roster", "a.identity", "--out", "roster.json")
+    assert found["identities"][0]["public"] == made["identities"][0]["public"]
+
+
+def test_the_digest_is_printed_and_the_members_sign_for_it(run, capsys, cohort):
+    assert run("keys", "roster", *(file for file, _ in cohort), "--out", "roster.json") == 0
+    roster = Roster.load("roster.json")
+    assert roster.digest().hex() in capsys.readouterr().out
+    for index, (file, _) in enumerate(cohort):
+        assert roster.verify(index, b"m", keyfiles.read_identity(file).sign(b"m"))
+
+
+@pytest.mark.parametrize("way", ["file", "key", "list"])
+def test_a_roster_refuses_a_key_that_is_given_twice(ask, cohort, way):
+    file, public = cohort[1]
+    Path("list.txt").write_text(f"{Identity.generate().public.hex()}\n{public}\n")
+    again = {"file": file, "key": public, "list": "list.txt"}[way]
+    code, _, err = ask("keys", "roster", cohort[0][0], file, again, "--out", "roster.json")
+    assert code == 2
+    assert f"the same key as {file}" in err
+    assert {"file": file, "key": public[:16], "list": "list.txt, key 2"}[way] in err
+    assert not Path("roster.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], ["FILE|KEY"]),
+        (["a.identity"], ["--out", "nothing"]),
+        (["none", "--out", "r"], ["none: found No such file"]),
+        (["ab" * 31, "--out", "r"], ["No such file"]),
+        (["0" * 64, "--out", "r"], ["key 0000000000000000...", "prime-order"]),
+        (["old.json", "--out", "r"], ["old.json: found a roster"]),
+        (["a.identity", "--out", "a.identity"], ["--out", "which is no roster"]),
+        (["a.identity", "--out", "note.txt"], ["--out", "which is no roster"]),
+        (["a.identity", "--out", "none/r"], ["--out", "folder that exists"]),
+        ([".", "--out", "r"], ["regular file"]),
+    ],
+)
+def test_what_roster_refuses(run, capsys, args, words):
+    run("keys", "new", "a")
+    run("keys", "roster", "a.identity", "--out", "old.json")
+    Path("note.txt").write_text("kept")
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    capsys.readouterr()
+    assert run("keys", "roster", *args) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    for word in words:
+        assert word in streams.err
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_a_roster_replaces_a_roster(ask, cohort):
+    files = [file for file, _ in cohort]
+    os.symlink("roster.json", "link.json")
+    ask("keys", "roster", *files[:2], "--out", "roster.json")
+    code, found, _ = ask("keys", "roster", *files, "--out", "link.json")
+    assert code == 0
+    assert os.path.islink("link.json")
+    assert Roster.load("roster.json").digest().hex() == found["digest"]
+    assert sorted(os.listdir()) == ["ids", "link.json", "roster.json"]
+
+
+# Secrets
+
+
+def test_no_command_ever_prints_a_secret(run, capsys, monkeypatch, secrets_made):
+    monkeypatch.setenv("PRIVAGG_TRACEBACK", "1")
+    Path("words").write_text("Tr0ub4dor")
+    lines = [
+        "new a",
+        "new a --json",
+        "new a --force",
+        "new b --out b --json",
+        "new --out b",
+        "new c --passphrase-file words --json",
+        "new --count 3 --dir ids --json",
+        "show a.identity",
+        "show a.identity --json",
+        "show c.identity --passphrase-file words",
+        "show c.identity --passphrase-file a.identity",
+        "show a.identity --passphrase-file a.identity",
+        "show a.identity --config a.identity",
+        "roster a.identity c.identity --out r",
+        "roster a.identity a.identity --out r",
+        "roster a.identity --out a.identity --json",
+        "roster a.identity --config a.identity",
+    ]
+    codes = [run("keys", *shlex.split(line)) for line in lines]
+    assert 0 in codes
+    assert 2 in codes
+    whole = Path("a.identity").read_text()
+    secret = secrets_made[1].secret_bytes().hex()
+    assert secret in whole
+    broken = [
+        whole[:-3],
+        whole[:-4] + '0"}',
+        whole.replace('"secret"', '"secrets"'),
+        whole.replace('"secret"', f'"{secret}"'),
+        whole.replace("identity 1", "identity 2"),
+        whole.replace("identity 1", secret[:40]),
+        whole.replace(": ", "; "),
+        whole.replace(secret, secret[::-1]),
+        whole.replace(secret, secret[1:] + "g"),
+        f"{secret}\n",
+        f"{secret}{secret}\n",
+        f"public: {secret}\n",
+    ]
+    for content in broken:
+        Path("broken").write_text(content)
+        for line in ("show broken", "show broken --json", "roster broken --out r2"):
+            run("keys", *shlex.split(line))
+    streams = capsys.readouterr()
+    shown = streams.out + streams.err
+    assert len(secrets_made) == 7
+    for identity in secrets_made:
+        assert identity.public.hex() in shown or identity is secrets_made[-1]
+        for spelling in spellings(identity):
+            assert spelling not in shown
+    assert "Tr0ub4dor" not in shown
+
+
+# The page
+
+
+def command_lines():
+    text = DOCS.read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("privagg ")]
+
+
+def test_the_command_lines_of_the_page_work(run, capsys):
+    Path("passphrase.txt").write_text("words")
+    lines = command_lines()
+    assert len(lines) >= 5
+    for line in lines:
+        words = []
+        for word in shlex.split(line, comments=True)[1:]:
+            words += sorted(map(str, Path().glob(word))) if "*" in word else [word]
+        assert run(*words) == 0, (line, capsys.readouterr().err)
