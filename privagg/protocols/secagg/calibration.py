@@ -23,6 +23,7 @@ from privagg import keys, prg, sharing
 from privagg.entropy import OS
 from privagg.protocols.secagg import derivations, layout, messages, pairing
 from privagg.protocols.secagg.client import Client
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
@@ -293,7 +294,10 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
     def encode() -> bytes:
         encoded = params.encoding.encode(vector, weight=1, clients=params.clients, entropy=OS)
         return messages.MaskedInput(
-            tag=tag, bits=params.modulus_bits, vector=encoded.words
+            tag=tag,
+            bits=params.modulus_bits,
+            vector=encoded.words,
+            signature=bytes(SIGNATURE_BYTES * params.views_signed),
         ).encode()
 
     data = encode()

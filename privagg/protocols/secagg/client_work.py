@@ -6,6 +6,7 @@ The functions are free of decisions: what may be done when, and what must be che
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,12 +143,12 @@ def mask_streams(
 
 
 def mask_input(
-    params: Params, words: NDArray[Any], masks: tiles.Masks, *, tag: bytes
+    params: Params, words: NDArray[Any], masks: tiles.Masks, shell: MaskedInput
 ) -> MaskedInput:
-    """Return the message that carries `words` (length,), which are masked in place."""
+    """Return `shell` with `words` (length,) in it, which are masked in place."""
     prg.accumulate(words, *masks, suite=params.prg)
     words &= words.dtype.type(2**params.modulus_bits - 1)
-    return MaskedInput(tag=tag, bits=params.modulus_bits, vector=words)
+    return replace(shell, vector=words)
 
 
 def write_input(
@@ -155,12 +156,12 @@ def write_input(
     values: NDArray[Any],
     masks: tiles.Masks,
     out: NDArray[np.uint8] | None,
+    shell: MaskedInput,
     *,
-    tag: bytes,
     weight: int,
     entropy: Entropy,
 ) -> tuple[MaskedInput, int]:
-    """Write the encoded message into `out` by tiles; return it, and how much was clipped.
+    """Write `shell` and its vector into `out` by tiles; return it, and how much was clipped.
 
     Raises
     ------
@@ -175,9 +176,9 @@ def write_input(
         or not out.flags.carray
     ):
         raise UsageError("out", type(out).__name__, f"a writable uint8 array of {size} bytes")
-    empty = MaskedInput(tag=tag, bits=bits, vector=np.zeros(0, params.word))
-    out[: layout.HEADER_BYTES] = np.frombuffer(empty.encode(), np.uint8)
-    body = out[layout.HEADER_BYTES :]
+    head = shell.encode()  # all that stands before the vector
+    out[: len(head)] = np.frombuffer(head, np.uint8)
+    body = out[len(head) :]
     clipped = tiles.write(params, values, masks, body, weight=weight, entropy=entropy)
     vector = tiles.Packed(body, params.length, bits, params.word)
-    return MaskedInput(tag=tag, bits=bits, vector=vector), clipped
+    return replace(shell, vector=vector), clipped

@@ -271,6 +271,7 @@ class ShareBundle(Message):
 class MaskedInput(Message):
     """Client to server, round 2: the masked vector, modulus bits per coordinate.
 
+    In the semi-malicious sparse graph ``signature`` is over whose ciphertexts the client was shown.
     A vector that is longer than a tile stays packed when it is read, and is added by tiles.
     """
 
@@ -278,8 +279,10 @@ class MaskedInput(Message):
     round: ClassVar[str] = "masked-input"
     bits: int
     vector: NDArray[Any] | tiles.Packed = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
+        writer.raw(self.signature)
         if isinstance(self.vector, tiles.Packed):
             writer.raw(self.vector.data.data)
         else:
@@ -288,15 +291,20 @@ class MaskedInput(Message):
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         length, bits = params.length, params.modulus_bits
+        signature = reader.raw(params.views_signed * SIGNATURE_BYTES)
+        vector: NDArray[Any] | tiles.Packed
         if length > tiles.TILE:
             data = reader.packed_bytes(length, bits)
-            return cls(tag=tag, bits=bits, vector=tiles.Packed(data, length, bits, params.word))
-        return cls(tag=tag, bits=bits, vector=reader.packed(length, bits, params.word))
+            vector = tiles.Packed(data, length, bits, params.word)
+        else:
+            vector = reader.packed(length, bits, params.word)
+        return cls(tag=tag, bits=bits, vector=vector, signature=signature)
 
     @staticmethod
     def size(params: Params) -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + wire.packed_size(params.length, params.modulus_bits)
+        packed = wire.packed_size(params.length, params.modulus_bits)
+        return HEADER_BYTES + packed + params.views_signed * SIGNATURE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -131,11 +131,6 @@ class Server:
         return self._phase
 
     @property
-    def params(self) -> Params:
-        """The round's parameters."""
-        return self._params
-
-    @property
     def session(self) -> bytes:
         """The 16 bytes that name it."""
         return self._session
@@ -366,10 +361,13 @@ class Server:
         elif isinstance(message, ShareKeys):
             self._store.take_ciphertexts(sender, message, self._edges, self._listed())
         elif isinstance(message, MaskedInput):
+            if self._params.views_signed:
+                statement = self._consistency.sharer_statement(sender)
+                self._store.take_signature(sender, message, statement, self._directory)
             tiles.add(self._accumulator, message.vector)
         elif isinstance(message, ConsistencySignature):
             statement = self._consistency.statement(sender)
-            self._store.take_survivor_signature(sender, message, statement, self._directory)
+            self._store.take_signature(sender, message, statement, self._directory)
         elif isinstance(message, UnmaskShares):
             shared = self._here[Phase.SHARE_KEYS]
             self._store.take_shares(sender, message, self._edges, shared)
@@ -383,6 +381,7 @@ class Server:
             in_sum=self._here[Phase.MASKED_INPUT],
             signed=self._here[Phase.CONSISTENCY_CHECK],
             signatures=self._store.survivor_signatures,
+            sharer_signatures=self._store.sharer_signatures,
             members=self._members,
         )
 
