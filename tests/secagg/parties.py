@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
-from privagg import entropy
+from privagg import entropy, keys
 from privagg.protocols import secagg
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.calibration import Units
-from privagg.protocols.secagg.states import ClientState, Phase
+from privagg.protocols.secagg.identity import Roster
+from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, ClientState, Phase
+from privagg.protocols.secagg.thresholds import Threat
 
 SEED = 7
 """Seed of every play that does not ask for another; seeded, so that twins can be compared."""
@@ -47,7 +50,40 @@ def sparse(clients=8, dim=4, **options):
     return secagg.Params.recommend(clients=clients, dim=dim, graph="sparse", **options)
 
 
+def active(clients=5, dim=4, **options):
+    """Return parameters against an active server, with the lowest threshold they allow."""
+    options = {"threshold": clients // 2 + 1, "threat": "active"} | options
+    return complete(clients, dim, **options)
+
+
+def drawn(clients=8, dim=4, **options):
+    """Return parameters against a semi-malicious server: the clients draw the ring."""
+    k = options.get("neighbours", 4 if clients > 5 else 2)
+    return sparse(
+        clients, dim, **{"threshold": k // 2 + 1, "threat": "semi-malicious"} | options
+    )
+
+
 BOTH = {"complete": complete, "sparse": sparse}
+"""The two graphs, in the semi-honest model."""
+
+SIGNED = {"active": active, "semi-malicious": drawn}
+"""The threat models with signatures."""
+
+ALL = BOTH | SIGNED
+"""Every kind of round."""
+
+
+@lru_cache(maxsize=512)
+def identity(index):
+    """Return the identity of a client; the same in every test."""
+    return keys.Identity(keys.digest(b"test identity", index.to_bytes(4, "little")))
+
+
+@lru_cache(maxsize=64)
+def pinned(clients):
+    """Return the roster of so many clients."""
+    return Roster(identity(index).public for index in range(clients))
 
 
 def inputs(params, seed=11):
@@ -61,48 +97,77 @@ def inputs(params, seed=11):
     return rng.integers(low, low + encoding.levels + 1, shape)
 
 
-def respond(client, message, vector=None, weight=1):
+METHODS = {
+    messages.Start: "advertise_keys",
+    messages.GraphRequest: "commit_graph",
+    messages.GraphChallenge: "reveal_graph",
+    messages.KeyRoster: "share_keys",
+    messages.ShareBundle: "masked_input",
+    messages.SurvivorSet: "unmasking",
+    messages.SignatureSet: "unmasking",
+}
+"""A client's method for each message; against an active server survivors are signed first."""
+
+
+def respond(client, message, vector=None, weight=1, model=b""):
     """Call the client's method for a message of the server."""
-    if isinstance(message, messages.Start):
-        return client.advertise_keys(message)
-    if isinstance(message, messages.KeyRoster):
-        return client.share_keys(message)
+    name = METHODS[type(message)]
     if isinstance(message, messages.ShareBundle):
-        return client.masked_input(message, vector, weight=weight)
-    return client.unmasking(message)
+        return client.masked_input(message, vector, weight=weight, model=model)
+    if isinstance(message, messages.SurvivorSet) and client._params.threat is Threat.ACTIVE:
+        name = "consistency_check"
+    return getattr(client, name)(message)
 
 
 @dataclass
 class Play:
-    """One round; `leaves` says before which round number (0 to 4) a client is gone."""
+    """One round; `leaves` says at which phase a client is gone, before its message."""
 
     params: secagg.Params
     vectors: object = None
     weights: object = None
     policy: secagg.Policy | None = None
-    leaves: dict[int, int] | None = None
+    leaves: dict[int, Phase] | None = None
     seed: int = SEED
     session: bytes | None = None
     round_number: int = 0
+    model: bytes = b""
+    models: dict[int, bytes] | None = None
 
     def __post_init__(self):
         if self.vectors is None:
             self.vectors = inputs(self.params)
         self.source = entropy.from_seed(self.seed)
+        self.roster = pinned(self.params.clients) if self.params.signed else None
+        if self.policy is None and self.params.signed:
+            self.policy = secagg.Policy.of(self.params, self.roster)
         self.server = secagg.Server(
             self.params,
+            roster=self.roster,
             session=self.session,
             round_number=self.round_number,
+            model=self.model,
             entropy=self.source.spawn("server"),
         )
         self.clients = [self.new_client(index) for index in range(self.params.clients)]
         self.down = {}
         self.up = {}
 
-    def new_client(self, index):
+    def new_client(self, index, kind=secagg.Client):
         """Return a client in its first state, with the randomness of that index."""
         source = self.source.spawn(f"client/{index}")
-        return secagg.Client(self.params, self.policy, entropy=source)
+        return kind(self.params, self.policy, identity=self.identity_of(index), entropy=source)
+
+    def identity_of(self, index):
+        """Return what a client signs with, if it signs."""
+        return identity(index) if self.params.signed else None
+
+    def load(self, index, state, source=None):
+        """Return the client that a dumped state makes."""
+        options = {} if source is None else {"entropy": source}
+        return secagg.Client.load_state(
+            state, self.params, self.policy, identity=self.identity_of(index), **options
+        )
 
     @property
     def phase(self):
@@ -112,13 +177,11 @@ class Play:
         """Return the clients that take part in the round being collected."""
         leaves = self.leaves or {}
         alive = map(int, self.server.alive())
-        return [index for index in alive if leaves.get(index, 5) > self.phase.value]
+        return [i for i in alive if leaves.get(i, Phase.DONE).value > self.phase.value]
 
     def ask(self, index):
         """Return the encoded message that the server has for a client now."""
-        starting = self.phase is Phase.ADVERTISE_KEYS
-        message = self.server.start(index) if starting else self.server.message_for(index)
-        data = message.encode()
+        data = self.server.message_for(index).encode()
         self.down[self.phase, index] = data
         return data
 
@@ -127,7 +190,8 @@ class Play:
         message = messages.decode(data, self.params, peer="server")
         weight = 1 if self.weights is None else self.weights[index]
         vector = self.vectors[index] if vector is None else vector
-        reply = respond(self.clients[index], message, vector, weight).encode()
+        model = (self.models or {}).get(index, self.model)
+        reply = respond(self.clients[index], message, vector, weight, model).encode()
         self.up[self.phase, index] = reply
         return reply
 
@@ -158,21 +222,60 @@ class Play:
         return self.until(Phase.DONE).server.result()
 
 
-STAGES = {
-    ClientState.IDLE: (Phase.ADVERTISE_KEYS, False),
-    ClientState.ADVERTISED: (Phase.ADVERTISE_KEYS, True),
-    ClientState.SHARED: (Phase.SHARE_KEYS, True),
-    ClientState.MASKED: (Phase.MASKED_INPUT, True),
-    ClientState.UNMASKED: (Phase.UNMASKING, True),
+_REACHED = {
+    Phase.ADVERTISE_KEYS: ClientState.ADVERTISED,
+    Phase.COMMIT_GRAPH: ClientState.COMMITTED,
+    Phase.REVEAL_GRAPH: ClientState.REVEALED,
+    Phase.SHARE_KEYS: ClientState.SHARED,
+    Phase.MASKED_INPUT: ClientState.MASKED,
+    Phase.CONSISTENCY_CHECK: ClientState.CHECKED,
+    Phase.UNMASKING: ClientState.UNMASKED,
 }
-"""The phase in which a client comes into a state, and whether it has answered by then."""
+
+_SPOKEN = {
+    Phase.ADVERTISE_KEYS: messages.Start,
+    Phase.COMMIT_GRAPH: messages.GraphRequest,
+    Phase.REVEAL_GRAPH: messages.GraphChallenge,
+    Phase.SHARE_KEYS: messages.KeyRoster,
+    Phase.MASKED_INPUT: messages.ShareBundle,
+    Phase.CONSISTENCY_CHECK: messages.SurvivorSet,
+    Phase.UNMASKING: messages.SurvivorSet,
+}
+
+
+def phases(params):
+    """Return the phases with messages, in order."""
+    return SEQUENCES[params.threat]
+
+
+def states(params):
+    """Return the states that a client goes through, in order."""
+    return [ClientState.IDLE, *(_REACHED[phase] for phase in phases(params))]
+
+
+def spoken(params):
+    """Return what the server says in each phase."""
+    said = [_SPOKEN[phase] for phase in phases(params)]
+    return said[:-1] + [messages.SignatureSet] if params.threat is Threat.ACTIVE else said
+
+
+def answered(params):
+    """Return what a client says in each phase."""
+    kinds = {phase: kind for kind, phase in SERVER_TABLE.items()}
+    return [kinds[phase] for phase in phases(params)]
+
+
+PLACES = [(name, state) for name, make in ALL.items() for state in states(make(6, 1))]
+"""Every kind of round with every state on its way."""
+
+PLACE_IDS = [f"{name}-{state.name}" for name, state in PLACES]
 
 
 def play_to(state, params, **options):
     """Return a play in which every client is in `state`, the phase still being collected."""
-    phase, answered = STAGES[state]
-    play = Play(params, **options).until(phase)
-    if answered:
+    at = states(params).index(state)
+    play = Play(params, **options).until(phases(params)[max(at - 1, 0)])
+    if at:
         play.exchange()
     return play
 
@@ -190,6 +293,7 @@ def is_empty_handed(client):
     return (
         client.state is ClientState.ABORTED
         and not any(secrets)
+        and not memory.opening
         and memory.reply is None
         and not any(len(array) for array in arrays)
         and not memory.own_shares.any()

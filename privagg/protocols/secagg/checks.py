@@ -18,6 +18,8 @@ from privagg.protocols.secagg import derivations, thresholds
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
+    GraphChallenge,
+    GraphRequest,
     KeyRoster,
     Message,
     SignatureSet,
@@ -46,6 +48,7 @@ __all__ = [
     "keys_have_full_order",
     "own_keys_are_listed",
     "policy_is_met",
+    "same_draw",
     "same_round",
     "survivors_include_self",
     "survivors_within_holders",
@@ -115,6 +118,18 @@ def same_round(message: Message, tag: bytes) -> None:
     if message.tag != tag:
         raise PeerError(
             _SERVER, message.round, "the message is of another session, round or configuration"
+        )
+
+
+def same_draw(message: GraphRequest | GraphChallenge, attempts: int) -> None:
+    """Require the draw of the graph that is due, where this client committed in `attempts` draws.
+
+    A late message of an earlier draw changes nothing, as one of another round.
+    """
+    due = attempts if isinstance(message, GraphRequest) else attempts - 1
+    if message.attempt != due:
+        raise PeerError(
+            _SERVER, message.round, f"draw {message.attempt} of the graph where {due} is due"
         )
 
 

@@ -99,7 +99,7 @@ class Client(OrderedParty):
         super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
-        if params.signed != isinstance(identity, Signer):
+        if not isinstance(identity, Signer) if params.signed else identity is not None:
             raise UsageError(
                 "identity",
                 type(identity).__name__,
@@ -176,7 +176,10 @@ class Client(OrderedParty):
                 int(request.present.sum()), self._policy, self._params, request.round
             )
             commitment = client_graph.commit(self._memory, request, self._entropy)
-            return self._reply(request, GraphCommitment(tag=self._tag, commitment=commitment))
+            return self._reply(
+                request,
+                GraphCommitment(tag=self._tag, attempt=request.attempt, commitment=commitment),
+            )
 
     def reveal_graph(self, challenge: GraphChallenge) -> GraphReveal:
         """Reveal-graph (semi-malicious): with all commitments fixed, open this client's.
@@ -195,7 +198,9 @@ class Client(OrderedParty):
                 int(challenge.present.sum()), self._policy, self._params, challenge.round
             )
             opening = client_graph.reveal(self._memory, challenge)
-            return self._reply(challenge, GraphReveal(tag=self._tag, opening=opening))
+            return self._reply(
+                challenge, GraphReveal(tag=self._tag, attempt=challenge.attempt, opening=opening)
+            )
 
     def share_keys(self, roster: KeyRoster) -> ShareKeys:
         """Round 1: check the roster, then share the seeds of s and of the self mask, encrypted.

@@ -50,12 +50,9 @@ def commit(memory: ClientMemory, request: GraphRequest, entropy: Entropy) -> byt
         request.key_root != memory.key_root or (request.present & ~memory.present).any()
     ):
         raise PeerError(_SERVER, round, "the keys or the cohort grew after they were fixed")
-    if request.attempt != memory.attempts or memory.attempts >= MAX_ATTEMPTS:
+    if memory.attempts >= MAX_ATTEMPTS:
         raise PeerError(
-            _SERVER,
-            round,
-            f"draw {request.attempt + 1} of the graph after {memory.attempts}; "
-            f"at most {MAX_ATTEMPTS}",
+            _SERVER, round, f"a draw of the graph after {memory.attempts}; at most {MAX_ATTEMPTS}"
         )
     memory.attempts += 1
     memory.key_root = request.key_root

@@ -10,7 +10,7 @@ from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.secagg import checks, layout
 from privagg.protocols.secagg.client_state import ClientMemory
-from privagg.protocols.secagg.messages import Message, Start
+from privagg.protocols.secagg.messages import GraphChallenge, GraphRequest, Message, Start
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.states import CLIENT_TABLES, next_state
 
@@ -49,6 +49,8 @@ class OrderedParty:
         if following is memory.state:
             yield self._repeat(message, answer)
             return
+        if isinstance(message, GraphRequest | GraphChallenge):
+            checks.same_draw(message, memory.attempts)
         try:
             yield None
         except (PeerError, Abort):

@@ -3,7 +3,8 @@
 ``ConsistencySignature`` and ``SignatureSet`` are round 3 of Bonawitz et al., CCS 2017, figure 4.
 The ``Graph...`` messages are two rounds in which the sparse graph is drawn from all clients'
 randomness after their keys have been committed to (semi-malicious rounds; Bell et al., CCS 2020,
-section 4, has the same aim).
+section 4, has the same aim). They name the draw, counted from 0, that they belong to: a late or
+repeated one of an earlier draw is recognised and is no one's fault.
 """
 
 from __future__ import annotations
@@ -111,19 +112,20 @@ class GraphCommitment(Message):
 
     kind: ClassVar[int] = 12
     round: ClassVar[str] = "commit-graph"
+    attempt: int
     commitment: bytes = field(repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.commitment)
+        writer.u8(self.attempt).raw(self.commitment)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(tag=tag, commitment=reader.raw(DIGEST_BYTES))
+        return cls(tag=tag, attempt=reader.u8(), commitment=reader.raw(DIGEST_BYTES))
 
     @staticmethod
     def size() -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + DIGEST_BYTES
+        return HEADER_BYTES + 1 + DIGEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,21 +134,26 @@ class GraphChallenge(Message):
 
     kind: ClassVar[int] = 13
     round: ClassVar[str] = "reveal-graph"
+    attempt: int
     present: NDArray[np.bool_]
     root: bytes = field(repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.bitmap(self.present).raw(self.root)
+        writer.u8(self.attempt).bitmap(self.present).raw(self.root)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        present = reader.bitmap(params.clients)
-        return cls(tag=tag, present=present, root=reader.raw(DIGEST_BYTES))
+        return cls(
+            tag=tag,
+            attempt=reader.u8(),
+            present=reader.bitmap(params.clients),
+            root=reader.raw(DIGEST_BYTES),
+        )
 
     @staticmethod
     def size(params: Params) -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + wire.bitmap_size(params.clients) + DIGEST_BYTES
+        return HEADER_BYTES + 1 + wire.bitmap_size(params.clients) + DIGEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,19 +162,20 @@ class GraphReveal(Message):
 
     kind: ClassVar[int] = 14
     round: ClassVar[str] = "reveal-graph"
+    attempt: int
     opening: bytes = field(repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.opening)
+        writer.u8(self.attempt).raw(self.opening)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(tag=tag, opening=reader.raw(OPENING_BYTES))
+        return cls(tag=tag, attempt=reader.u8(), opening=reader.raw(OPENING_BYTES))
 
     @staticmethod
     def size() -> int:
         """Return the encoded bytes."""
-        return HEADER_BYTES + OPENING_BYTES
+        return HEADER_BYTES + 1 + OPENING_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

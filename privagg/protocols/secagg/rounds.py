@@ -83,7 +83,7 @@ def run(
     identities : sequence of n Signers, optional
         The clients' identities where messages are signed; new ones are made if left out.
     roster : Directory, optional
-        The directory that verifies them; by default their public keys.
+        The directory that verifies them; required with `identities`, and made with them.
     model : bytes
         Digest of the shared parameters, the same for all; see :meth:`Client.masked_input`.
     transcript : Transcript, optional
@@ -109,7 +109,14 @@ def run(
     source = entropies.from_seed(seed)
     leaves = _leaves(params, {} if dropouts is None else dropouts)
     inputs = Inputs(params, vectors, weights)
-    if params.signed and identities is None:
+    if not params.signed and (identities is not None or roster is not None):
+        raise UsageError(
+            "identities",
+            "identities or a roster",
+            f"none where the threat model is {params.threat.value}: nothing is signed there",
+            "Choose threat='active' or 'semi-malicious'.",
+        )
+    if params.signed and identities is None and roster is None:
         made = [
             keys.Identity.generate(source.spawn(f"identity/{index}"))
             for index in range(params.clients)
@@ -134,7 +141,7 @@ def run(
             entropy=source.spawn("server"),
             workers=workers,
         ),
-        identities=identities if params.signed else None,
+        identities=identities,
         model=model,
         workers=workers,
         transcript=transcript,

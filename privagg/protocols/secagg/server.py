@@ -207,6 +207,8 @@ class Server:
             raise PeerError(
                 sender, round, "the message is of another session, round or configuration"
             )
+        if self._draw is not None and self._draw.is_late(sender, message):
+            return Receipt.LATE
         if self._here[due][sender]:
             return Receipt.REPEATED
         if due.value < self._phase.value:

@@ -16,6 +16,7 @@ from privagg.protocols.secagg.messages import (
     GraphProof,
     GraphRequest,
     GraphReveal,
+    Message,
 )
 from privagg.protocols.secagg.params import Params
 
@@ -65,6 +66,24 @@ class GraphDraw:
             tag=tag, attempt=self.attempt, present=present, key_root=self._keys.root
         )
 
+    def is_late(self, sender: int, message: Message) -> bool:
+        """Say whether a message belongs to an earlier draw of the graph.
+
+        Raises
+        ------
+        PeerError
+            If it belongs to a draw that has not begun.
+        """
+        if not isinstance(message, GraphCommitment | GraphReveal):
+            return False
+        if message.attempt > self.attempt:
+            raise PeerError(
+                sender,
+                message.round,
+                f"draw {message.attempt} of the graph while {self.attempt} is being collected",
+            )
+        return message.attempt < self.attempt
+
     def take_commitment(self, sender: int, message: GraphCommitment) -> None:
         """Keep a commitment."""
         self._commitments[sender] = np.frombuffer(message.commitment, np.uint8)
@@ -78,7 +97,9 @@ class GraphDraw:
 
     def challenge(self, tag: bytes) -> GraphChallenge:
         """Return what asks a client to open its commitment."""
-        return GraphChallenge(tag=tag, present=self._committed, root=self._root)
+        return GraphChallenge(
+            tag=tag, attempt=self.attempt, present=self._committed, root=self._root
+        )
 
     def take_opening(self, sender: int, message: GraphReveal) -> None:
         """Keep an opening, if it opens the sender's commitment."""
