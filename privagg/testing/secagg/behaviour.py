@@ -37,6 +37,12 @@ ALL = (Threat.SEMI_HONEST, Threat.ACTIVE, Threat.SEMI_MALICIOUS)
 SIGNED = (Threat.ACTIVE, Threat.SEMI_MALICIOUS)
 """Noticed where clients have identities."""
 
+_GRAPHS = {
+    Threat.SEMI_HONEST: {Graph.COMPLETE, Graph.SPARSE},
+    Threat.ACTIVE: {Graph.COMPLETE},
+    Threat.SEMI_MALICIOUS: {Graph.SPARSE},
+}
+
 SURVIVOR_SET = "survivor-set"
 """The round in which clients are shown U3: consistency-check if there is one, else unmasking."""
 
@@ -168,7 +174,7 @@ def behaviour(
         BEHAVIOURS[name] = Behaviour(
             name=name,
             liar=liar,
-            threats=threats,
+            threats=tuple(threat for threat in threats if _GRAPHS[threat] & set(graphs)),
             graphs=graphs,
             invariant=invariant,
             round=round,

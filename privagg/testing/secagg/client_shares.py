@@ -159,7 +159,7 @@ def _client_with_a_ciphertext_too_few(arena: Arena) -> None:
     poisons=True,
     text=(
         "A client adds so much to its masked vector that no inputs of the cohort have this sum. "
-        "(A wrong vector within the range is not noticed: bound what clients may send.)"
+        "A wrong vector within the range is not noticed: bound what clients may send."
     ),
 )
 def _words_outside_the_encoding(arena: Arena) -> None:

@@ -1,0 +1,419 @@
+"""The conformance kit: the package passes it, and whatever has one thing wrong does not."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from mutants import (
+    Inventive,
+    Lenient,
+    OnSecondThought,
+    Paranoid,
+    Talkative,
+    Untyped,
+    client_with,
+    client_without,
+    server_with,
+)
+
+from privagg import keys
+from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols import secagg
+from privagg.protocols.secagg import (
+    checks,
+    client_graph,
+    client_order,
+    client_work,
+    derivations,
+    messages,
+    rebuild,
+    server_store,
+)
+from privagg.protocols.secagg.params import Policy
+from privagg.testing import secagg as kit
+from privagg.testing.secagg import BEHAVIOURS, Expect, Liar
+from privagg.testing.secagg.arena import Arena
+
+THREATS = ["semi-honest", "active", "semi-malicious"]
+
+
+def missed(report):
+    return "\n".join(map(str, report.missed))
+
+
+def of_invariant(name):
+    """Return the behaviours that attack an invariant, with a threat model for each."""
+    return [
+        (one.name, threat)
+        for one in BEHAVIOURS.values()
+        if one.invariant == name and one.of_server
+        for threat in one.threats
+    ]
+
+
+def outcomes(make_client, pairs):
+    """Return the outcomes of some behaviours against a client."""
+    found = []
+    for name, threat in pairs:
+        report = kit.check_client(make_client, threat=threat, behaviours=[name])
+        found += [finding.outcome for finding in report.findings]
+    return found
+
+
+# The package itself.
+
+
+@lru_cache
+def ours(threat):
+    return kit.check_client(threat=threat)
+
+
+@pytest.mark.parametrize("threat", THREATS)
+def test_our_client_passes(threat):
+    report = ours(threat)
+    assert report.ok, missed(report)
+    wanted = {
+        one.name
+        for one in BEHAVIOURS.values()
+        if one.of_server and secagg.Threat(threat) in one.threats
+    }
+    assert {finding.behaviour.name for finding in report.findings} == wanted
+    for finding in report.findings:
+        if finding.behaviour.expect is Expect.CAUGHT:
+            assert finding.outcome == "caught"
+            assert finding.caught_by.startswith("client ")
+            assert finding.round == finding.behaviour.round_in(secagg.Threat(threat))
+
+
+@pytest.mark.parametrize("threat", THREATS)
+def test_our_server_passes(threat):
+    report = kit.check_server(threat=threat)
+    assert report.ok, missed(report)
+    assert {finding.behaviour.liar for finding in report.findings} == {Liar.CLIENTS, Liar.NOBODY}
+    for finding in report.findings:
+        if finding.behaviour.expect is Expect.BLAMED:
+            assert finding.blame
+        if finding.behaviour.liar is Liar.NOBODY:
+            assert not finding.blame or finding.behaviour.name == "garbage-from-one-client"
+
+
+@pytest.mark.parametrize("threat", THREATS)
+def test_a_caught_lie_reveals_no_share(threat):
+    """Only where the lie comes after an honest answer has the client given shares, of one kind."""
+    after_an_answer = {"both-kinds-of-share", "unmasking-twice"}
+    for finding in ours(threat).findings:
+        if finding.outcome == "caught" and finding.behaviour.name not in after_an_answer:
+            assert finding.shares_released == 0, finding
+
+
+def test_every_seed_and_larger_rounds_pass():
+    params = secagg.Params.recommend(
+        clients=30, dim=3, threat="semi-malicious", graph="sparse", corrupt=0.1, sigma=20
+    )
+    for seed, names in enumerate((["surrounded-victim"], ["sybils-with-one-key"])):
+        assert kit.check_client(
+            threat="semi-malicious", params=params, behaviours=names, seed=100 * seed
+        ).ok
+    weighted = secagg.Params.recommend(
+        clients=6, dim=3, threat="active", clip=1.5, weighted=True, max_weight=9, dropout=0.0
+    )
+    assert kit.check_client(threat="active", params=weighted, behaviours=["honest-round"]).ok
+    assert kit.check_server(
+        threat="active", params=weighted, behaviours=["words-outside-the-encoding"]
+    ).ok
+
+
+# Clients without one check.
+
+COMPOSED = {"survivors_are_acceptable", "signatures_are_acceptable"}
+"""They call the others."""
+
+NEVER_ALONE = {"threshold_exceeds_equivocation"}
+"""What policy_is_met has refused never comes so far; see the test below."""
+
+
+@pytest.mark.parametrize("name", sorted(set(checks.__all__) - COMPOSED - NEVER_ALONE))
+def test_a_client_without_one_check_does_not_pass(name):
+    attacks = of_invariant(name)
+    assert attacks, f"no behaviour attacks {name}"
+    found = outcomes(client_without(checks, name), attacks)
+    assert "NOT CAUGHT" in found, found
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSED))
+def test_a_client_without_any_check_of_a_set_does_not_pass(name):
+    rounds = {"survivors_are_acceptable": "survivor-set", "signatures_are_acceptable": "unmasking"}
+    attacks = [
+        (one.name, one.threats[0])
+        for one in BEHAVIOURS.values()
+        if one.round == rounds[name]
+        and one.invariant in checks.__all__
+        and one.invariant != "same_round"
+        and one.of_server
+    ]
+    assert len(attacks) >= 7
+    found = outcomes(client_without(checks, name), attacks)
+    assert set(found) & {"NOT CAUGHT"}
+    assert "caught" not in found
+
+
+def test_the_policy_implies_the_threshold_against_equivocation():
+    """Why no behaviour can attack `threshold_exceeds_equivocation` alone."""
+    for params in kit.rounds_for("active"):
+        for most in range(params.clients):
+            policy = Policy(min_cohort=2, max_corrupt=most, roster=roster(params))
+            try:
+                checks.policy_is_met(params, policy)
+            except UsageError:
+                continue
+            for holders in range(params.clients + 1):
+                checks.threshold_exceeds_equivocation(holders, params, policy)
+            assert 2 * params.threshold > params.clients + most
+
+
+def roster(params):
+    made = [keys.Identity(keys.digest(bytes([at]))) for at in range(params.clients)]
+    return secagg.Roster(identity.public for identity in made)
+
+
+# Clients with something else wrong.
+
+
+def without_model(secret, context, roster, one, other, length, model=b""):
+    return ORIGINAL_SEED(secret, context, roster, one, other, length)
+
+
+ORIGINAL_SEED = derivations.pairwise_mask_seed
+
+
+def any_state(table, state, message):
+    return next(after for (_, kind), after in table.items() if kind is type(message))
+
+
+def believe_the_graph(memory, params, roster):
+    return client_graph.roster_of(memory.context, memory.key_root, memory.graph_root)
+
+
+def reveal_anything(memory, challenge):
+    memory.committed, memory.graph_root = challenge.present, challenge.root
+    return memory.opening
+
+
+def commit_to_anything(memory, request, entropy):
+    memory.attempts += 1
+    memory.key_root, memory.opening = request.key_root, entropy.take(16)
+    memory.present = request.present
+    return derivations.graph_commitment(
+        memory.context, memory.key_root, memory.own_index, memory.opening
+    )
+
+
+def open_anything(memory, bundle):
+    held = np.ones((len(memory.members), 2, 3), np.uint64)
+    return held, np.ones(len(memory.members), np.bool_)
+
+
+@pytest.mark.parametrize(
+    ("make_client", "invariant"),
+    [
+        (client_with(derivations, "pairwise_mask_seed", without_model), "masks are bound to the model"),
+        (client_with(client_order, "next_state", any_state), "order"),
+        (client_with(client_graph, "verify", believe_the_graph), "neighbours are those committed to"),
+        (client_with(client_graph, "reveal", reveal_anything), "keys and graph are fixed"),
+        (client_with(client_graph, "commit", commit_to_anything), "keys and graph are fixed"),
+        (client_with(client_graph, "MAX_ATTEMPTS", 99), "draws of the graph are limited"),
+        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their parties"),
+        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their round"),
+        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their direction"),
+        (Inventive, "a share that does not open is not made up"),
+        (Talkative, "one answer per round"),
+    ],
+)  # fmt: skip
+def test_a_client_with_one_thing_wrong_does_not_pass(make_client, invariant):
+    attacks = of_invariant(invariant)
+    assert attacks
+    assert set(outcomes(make_client, attacks)) & {"NOT CAUGHT", "WRONG ERROR"}
+
+
+def test_a_reader_of_bytes_that_forgives_does_not_pass():
+    def forgiving(data, params):
+        try:
+            return messages.decode(data, params, peer="server")
+        except PeerError:
+            return messages.decode(data[:-1], params, peer="server")
+
+    report = kit.check_client(
+        threat="semi-honest", behaviours=["oversized-messages"], decode=forgiving
+    )
+    assert {finding.outcome for finding in report.findings} == {"NOT CAUGHT"}
+
+
+@pytest.mark.parametrize(
+    ("make_client", "outcome"),
+    [
+        (Lenient, "WENT ON AFTER THE LIE"),
+        (OnSecondThought, "ANSWERED THE SECOND TIME"),
+        (Untyped, "WRONG ERROR"),
+    ],
+)
+def test_what_comes_after_the_lie_counts(make_client, outcome):
+    report = kit.check_client(make_client, threat="active", behaviours=["own-keys-replaced"])
+    assert [finding.outcome for finding in report.findings] == [outcome]
+    assert not report.ok
+    assert "FAIL own-keys-replaced" in str(report)
+
+
+def test_a_client_that_refuses_everything_does_not_pass():
+    """It catches every lie about the roster; the honest rounds give it away."""
+    report = kit.check_client(Paranoid, threat="active")
+    assert {finding.outcome for finding in report.missed} >= {
+        "ACCUSED THE HONEST",
+        "REFUSED AN HONEST MESSAGE",
+        "ENDED AN HONEST ROUND",
+    }
+    controls = {name for name, one in BEHAVIOURS.items() if one.expect is Expect.HONEST}
+    applicable = {name for name in controls if secagg.Threat.ACTIVE in BEHAVIOURS[name].threats}
+    assert applicable <= {finding.behaviour.name for finding in report.missed}
+
+
+# Servers with one thing wrong.
+
+
+def believe_the_shares(self, client, secret):
+    return True
+
+
+def take_keys_unchecked(self, sender, message, context, directory):
+    self.keys[sender] = np.frombuffer(message.cipher_key + message.mask_key, np.uint8)
+    if self._params.signed:
+        self.signatures[sender] = np.frombuffer(message.signature, np.uint8)
+
+
+def take_shares_padded(self, sender, message, topology, listed):
+    """Take however many there are."""
+    row = topology.row(sender)
+    present = np.flatnonzero(listed[row])[: len(message.shares)]
+    self.shares[sender, present] = message.shares[: len(present)]
+
+
+@pytest.mark.parametrize(
+    ("make_server", "attack", "outcome"),
+    [
+        (
+            server_with(rebuild.Rebuilder, "_is_right", believe_the_shares),
+            "dealer-of-wrong-shares",
+            "WRONG SUM",
+        ),
+        (
+            server_with(rebuild.Rebuilder, "_is_right", believe_the_shares),
+            "too-many-holders-of-wrong-shares",
+            "WRONG SUM",
+        ),
+        (
+            server_with(server_store.Store, "take_keys", take_keys_unchecked),
+            "client-with-a-low-order-key",
+            "ENDED THE ROUND",
+        ),
+        (
+            server_with(server_store.Store, "take_keys", take_keys_unchecked),
+            "client-without-a-signature",
+            "ENDED THE ROUND",
+        ),
+        (
+            server_with(server_store.Store, "take_shares", take_shares_padded),
+            "holder-that-pads-its-shares",
+            None,
+        ),
+    ],
+)
+def test_a_server_with_one_thing_wrong_does_not_pass(make_server, attack, outcome):
+    report = kit.check_server(make_server, threat="active", behaviours=[attack])
+    (finding,) = report.findings
+    assert not finding.passed
+    if outcome is not None:
+        assert finding.outcome == outcome
+
+
+def test_a_server_that_counts_a_message_twice_does_not_pass():
+    class Adding(secagg.Server):
+        def receive(self, sender, message):
+            receipt = super().receive(sender, message)
+            if isinstance(message, messages.MaskedInput) and receipt is secagg.Receipt.REPEATED:
+                self._accumulator += message.vector
+            return receipt
+
+    report = kit.check_server(
+        Adding, threat="semi-honest", behaviours=["client-that-sends-two-vectors"]
+    )
+    assert not any(finding.passed for finding in report.findings)
+
+
+# What is asked of the kit.
+
+
+def test_names_and_threats_are_checked():
+    with pytest.raises(UsageError, match="no-such-lie"):
+        kit.check_client(threat="active", behaviours=["no-such-lie"])
+    with pytest.raises(UsageError, match="keys-replaced"):
+        kit.check_client(threat="semi-honest", behaviours=["keys-replaced"])
+    with pytest.raises(UsageError, match="holder-of-wrong-shares"):
+        kit.check_client(threat="active", behaviours=["holder-of-wrong-shares"])
+    (params,) = kit.rounds_for("active")
+    with pytest.raises(UsageError, match="params"):
+        kit.check_client(threat="semi-honest", params=params)
+    setting = kit.Setting(params=params)
+    with pytest.raises(UsageError, match="sparse graph"):
+        kit.perform(BEHAVIOURS["surrounded-victim"], setting)
+
+
+def test_what_cannot_be_done_is_said():
+    params = secagg.Params.recommend(clients=4, dim=2, threat="active", corrupt=0.0, dropout=0.0)
+    with pytest.raises(UsageError, match="5 are needed"):
+        kit.perform(BEHAVIOURS["keys-replaced"], kit.Setting(params=params))
+
+
+def test_the_behaviours_describe_themselves():
+    assert len(BEHAVIOURS) >= 100
+    for name, one in BEHAVIOURS.items():
+        assert name == one.name == name.lower()
+        assert len(one.text) > 20
+        assert one.text.endswith(".")
+        assert one.source
+        assert one.threats
+        assert one.invariant or one.liar is Liar.NOBODY
+        assert all(issubclass(error, PeerError | Abort | UsageError) for error in one.errors)
+        assert inspect.getmodule(one.act) in kit.FAMILIES
+
+
+def test_a_finding_says_who_caught_what_where():
+    report = kit.check_client(threat="active", behaviours=["keys-replaced"])
+    (finding,) = report.findings
+    assert finding.error == "PeerError"
+    assert finding.round == "share-keys"
+    assert finding.caught_by == "client 4"
+    assert isinstance(finding.accused, int)
+    assert "identity has not signed" in finding.detail
+    assert str(report).startswith("1 of 1 behaviours passed\nok   keys-replaced (active, complete)")
+
+
+def test_a_seed_repeats_an_arena():
+    (params,) = kit.rounds_for("active")
+    first, second = (Arena(kit.Setting(params=params, seed=5)) for _ in range(2))
+    assert first.due().encode() == second.due().encode()
+    assert first.exchange(0).encode() == second.exchange(0).encode()
+    other = Arena(kit.Setting(params=params, seed=6))
+    assert first.exchange(1).encode() != other.exchange(1).encode()
+
+
+def test_the_server_of_the_arena_is_honest_until_it_is_told_otherwise():
+    for threat in THREATS:
+        for params in kit.rounds_for(threat):
+            arena = Arena(replace(kit.Setting(params=params), seed=3))
+            arena.until(secagg.Phase.DONE)
+            assert arena.sum_is_right()
+            arena._in[0] = (arena._in[0][0] + 1, 1)
+            assert not arena.sum_is_right()
