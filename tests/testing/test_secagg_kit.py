@@ -217,22 +217,30 @@ def open_anything(memory, bundle):
     return held, np.ones(len(memory.members), np.bool_)
 
 
+FOREIGN = client_with(client_work, "open_shares", open_anything)
+GRAPH = "neighbours are those committed to"
+FIXED = "keys and graph are fixed"
+
+
 @pytest.mark.parametrize(
     ("make_client", "invariant"),
     [
-        (client_with(derivations, "pairwise_mask_seed", without_model), "masks are bound to the model"),
+        (
+            client_with(derivations, "pairwise_mask_seed", without_model),
+            "masks are bound to the model",
+        ),
         (client_with(client_order, "next_state", any_state), "order"),
-        (client_with(client_graph, "verify", believe_the_graph), "neighbours are those committed to"),
-        (client_with(client_graph, "reveal", reveal_anything), "keys and graph are fixed"),
-        (client_with(client_graph, "commit", commit_to_anything), "keys and graph are fixed"),
+        (client_with(client_graph, "verify", believe_the_graph), GRAPH),
+        (client_with(client_graph, "reveal", reveal_anything), FIXED),
+        (client_with(client_graph, "commit", commit_to_anything), FIXED),
         (client_with(client_graph, "MAX_ATTEMPTS", 99), "draws of the graph are limited"),
-        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their parties"),
-        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their round"),
-        (client_with(client_work, "open_shares", open_anything), "ciphertexts are bound to their direction"),
+        (FOREIGN, "ciphertexts are bound to their parties"),
+        (FOREIGN, "ciphertexts are bound to their round"),
+        (FOREIGN, "ciphertexts are bound to their direction"),
         (Inventive, "a share that does not open is not made up"),
         (Talkative, "one answer per round"),
     ],
-)  # fmt: skip
+)
 def test_a_client_with_one_thing_wrong_does_not_pass(make_client, invariant):
     attacks = of_invariant(invariant)
     assert attacks

@@ -31,11 +31,13 @@ from privagg.testing.secagg.kit import (
     perform,
     rounds_for,
 )
+from privagg.testing.secagg.pitfalls import PITFALLS
 from privagg.testing.secagg.setting import Setting
 
 __all__ = [
     "BEHAVIOURS",
     "FAMILIES",
+    "PITFALLS",
     "Behaviour",
     "Cohort",
     "Expect",

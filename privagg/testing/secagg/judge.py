@@ -43,6 +43,8 @@ class Finding:
         Shares that the client under test gave out in all; None where the server is.
     blame : tuple of Blame
         Whom the server blames.
+    sum_right : bool or None
+        Whether the server's sum is that of the inputs; None where there is none.
     """
 
     behaviour: Behaviour
@@ -57,6 +59,7 @@ class Finding:
     accused: str | int | None = None
     shares_released: int | None = None
     blame: tuple[Blame, ...] = ()
+    sum_right: bool | None = None
 
     def __str__(self) -> str:
         verdict = "ok  " if self.passed else "FAIL"
@@ -98,6 +101,8 @@ def _finding(
         "passed": outcome == outcome.lower(),
         "shares_released": arena.released if behaviour.of_server else None,
     }
+    if arena.phase is Phase.DONE:
+        fields["sum_right"] = arena.sum_is_right()
     if error is not None:
         fields |= {
             "error": type(error).__name__,
