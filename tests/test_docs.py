@@ -20,7 +20,7 @@ from privagg.cli.failures import ExitCode
 from privagg.cli.main import COMMANDS
 from privagg.errors import UsageError
 from privagg.protocols import secagg
-from privagg.protocols.secagg import derivations, messages, thresholds
+from privagg.protocols.secagg import client_graph, derivations, merkle, messages, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -196,7 +196,7 @@ SHARED = documented_flags(section(CLI_PAGE, "## Options of every command"))
 def test_options_of_each_command_are_documented(name, command):
     assert f"`privagg {name}" in CLI_PAGE
     heading = "## `privagg data list`, `privagg data show`" if name[:4] == "data" else None
-    if name in {"simulate secagg", "plan secagg"}:
+    if name in {"simulate secagg", "plan secagg", "keys new", "keys show"}:
         heading = f"## `privagg {name}`"
     own = documented_flags(section(CLI_PAGE, heading)) if heading else set()
     assert flags(command) - SHARED - own == set()
@@ -264,6 +264,18 @@ ROUND_CASES = [
     {"clients": 30, "dim": 101, "value_bits": 7, "corrupt": 0.1, "dropout": 0.2},
     {"clients": 30, "graph": "sparse", "corrupt": 0.05, "dropout": 0.05},
     {"clients": 12, "clip": 1.0, "weighted": True, "max_weight": 9},
+    {"threat": "active"},
+    {
+        "clients": 30,
+        "dim": 101,
+        "value_bits": 7,
+        "corrupt": 0.1,
+        "dropout": 0.2,
+        "threat": "active",
+    },
+    {"clients": 30, "graph": "sparse", "corrupt": 0.05, "dropout": 0.05}
+    | {"threat": "semi-malicious"},
+    {"clients": 33, "graph": "sparse", "corrupt": 0.05, "threat": "semi-malicious"},
 ]
 
 
@@ -283,12 +295,14 @@ def measured(params):
 def test_wire_formulas(changes):
     """Evaluate each formula of the page against the bytes of real messages."""
     rows = re.findall(
-        r"^\| `(\w+)`(?:, (\w+))? \| .* \| `([^`]+)` \|$",
+        r"^\| `(\w+)`(?:, ([\w -]+))? \| .* \| `([^`]+)` \|$",
         section(SECAGG_PAGE, "## Wire layout"),
         re.MULTILINE,
     )
     params = recommend(**changes)
-    formulas = {name: formula for name, graph, formula in rows if graph in ("", params.graph.value)}
+    mine = {"", params.graph.value, params.threat.value, "in it"}
+    formulas = {name: formula for name, variant, formula in rows if variant in mine}
+    proof = formulas.pop("GraphProof")
     kinds = {kind.__name__: kind for kind in messages.Message.__subclasses__()}
     transcript = measured(params)
     seen = {entry.kind for entry in transcript}
@@ -296,16 +310,46 @@ def test_wire_formulas(changes):
     complete = params.graph is Graph.COMPLETE
     values = {
         "n": params.clients,
+        "a": params.clients,
+        "h": merkle.depth(params.clients),
         "m": params.neighbours + complete,
+        "u": params.neighbours + complete,
         "p": params.neighbours,
         "d": params.dim + params.encoding.weighted,
         "b": params.modulus_bits,
+        "s": 64 * params.signed,
+        "g": 0,
         "ceil": math.ceil,
+        "log2": math.log2,
     }
+
+    def evaluate(formula):
+        return eval(formula, {"__builtins__": {}}, values)
+
+    assert evaluate("ceil(log2(n))") == values["h"]
+    if params.threat is Threat.SEMI_MALICIOUS:
+        values["g"] = evaluate(proof)
     for entry in transcript:
-        assert eval(formulas[entry.kind], {"__builtins__": {}}, values) == entry.size
-        again = kinds[entry.kind].decode(entry.payload, params, peer="server").encode()
-        assert again == entry.payload
+        assert evaluate(formulas[entry.kind]) == entry.size
+        message = kinds[entry.kind].decode(entry.payload, params, peer="server")
+        assert message.encode() == entry.payload
+        if entry.kind == "KeyRoster":
+            assert values["g"] == (message.proof.encoded_size() if message.proof else 0)
+
+
+@pytest.mark.parametrize("changes", ROUND_CASES, ids=str)
+def test_planned_bytes_of_signed_rounds(changes):
+    params = recommend(**changes)
+    plan, transcript = blocks.bill(params), measured(params)
+    for name in secagg.ROUNDS:
+        down = [
+            entry.size for entry in transcript if (entry.round, entry.sender) == (name, "server")
+        ]
+        up = [
+            entry.size for entry in transcript if (entry.round, entry.receiver) == (name, "server")
+        ]
+        assert set(down) == ({plan.bytes_down[name]} if name in plan.bytes_down else set())
+        assert set(up) == ({plan.bytes_up[name]} if name in plan.bytes_up else set())
 
 
 def test_derivation_labels_are_all_in_the_page():
@@ -313,6 +357,8 @@ def test_derivation_labels_are_all_in_the_page():
     text = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in sources)
     labels = set(re.findall(r'b"(privagg secagg [a-z ]+?) ?"', text)) - {"privagg secagg key"}
     labels |= {"privagg secagg key cipher", "privagg secagg key mask"}
+    drawn = Path(client_graph.__file__).read_text(encoding="utf-8")
+    labels |= set(re.findall(r'b"(privagg secagg [a-z ]+?)"', drawn))
     page = set(
         re.findall(r"`(privagg secagg [a-z ]+)`", section(SECAGG_PAGE, "## Keys and derivations"))
     )
@@ -332,19 +378,30 @@ def test_client_diagram_has_every_transition():
 
 
 @pytest.mark.parametrize(
-    ("clients", "dim", "graph", "fraction", "formula", "encoded", "limit"),
+    ("threat", "clients", "dim", "fraction", "formula", "encoded", "limit"),
     [
-        (2**10, 2**20, "complete", 0.05, 1.734, 1.728, 1.73),
-        (2**14, 2**24, "complete", 0.05, 1.984, 1.978, 1.98),
-        (2**10, 2**20, "sparse", 0.1, 1.630, 1.630, 1.635),
+        ("semi-honest", 2**10, 2**20, 0.05, 1.734, 1.728, 1.73),
+        ("semi-honest", 2**14, 2**24, 0.05, 1.984, 1.978, 1.98),
+        ("semi-honest, sparse", 2**10, 2**20, 0.1, 1.630, 1.630, 1.635),
+        ("active", 2**10, 2**20, 0.05, 1.734, 1.791, 1.80),
+        ("active", 2**14, 2**24, 0.05, 1.984, 2.041, 2.05),
+        ("semi-malicious, sparse", 2**10, 2**20, 0.05, 1.630, 1.632, 1.645),
+        ("semi-malicious, sparse", 2**10, 2**20, 0.1, 1.635, 1.638, 1.645),
     ],
 )
-def test_expansion_claims(clients, dim, graph, fraction, formula, encoded, limit):
+def test_expansion_claims(threat, clients, dim, fraction, formula, encoded, limit):
+    threat, _, graph = threat.partition(", ")
     plan = blocks.bill(
         secagg.Params.recommend(
-            clients=clients, dim=dim, graph=graph, corrupt=fraction, dropout=fraction
+            clients=clients,
+            dim=dim,
+            threat=threat,
+            graph=graph or "complete",
+            corrupt=fraction,
+            dropout=fraction,
         )
     )
+    assert (plan.bytes_graph_proof > 0) is (threat == "semi-malicious")
     assert round(plan.expansion_formula, 3) == formula
     assert round(plan.expansion, 3) == encoded
     assert plan.expansion <= limit

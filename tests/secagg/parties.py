@@ -59,9 +59,7 @@ def active(clients=5, dim=4, **options):
 def drawn(clients=8, dim=4, **options):
     """Return parameters against a semi-malicious server: the clients draw the ring."""
     k = options.get("neighbours", 4 if clients > 5 else 2)
-    return sparse(
-        clients, dim, **{"threshold": k // 2 + 1, "threat": "semi-malicious"} | options
-    )
+    return sparse(clients, dim, **{"threshold": k // 2 + 1, "threat": "semi-malicious"} | options)
 
 
 BOTH = {"complete": complete, "sparse": sparse}
@@ -256,7 +254,7 @@ def states(params):
 def spoken(params):
     """Return what the server says in each phase."""
     said = [_SPOKEN[phase] for phase in phases(params)]
-    return said[:-1] + [messages.SignatureSet] if params.threat is Threat.ACTIVE else said
+    return [*said[:-1], messages.SignatureSet] if params.threat is Threat.ACTIVE else said
 
 
 def answered(params):

@@ -7,7 +7,20 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from parties import BOTH, SEED, STAGES, Play, complete, due, play_to, respond, sparse
+from parties import (
+    ALL,
+    PLACE_IDS,
+    PLACES,
+    SEED,
+    Play,
+    complete,
+    drawn,
+    due,
+    play_to,
+    respond,
+    sparse,
+    states,
+)
 
 from privagg import entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
@@ -23,19 +36,16 @@ def reload(play, index, entropy_used=0):
     client = play.clients[index]
     source = play.source.spawn(f"client/{index}")
     source.take(entropy_used)
-    play.clients[index] = secagg.Client.load_state(
-        client.dump_state(), play.params, play.policy, entropy=source
-    )
+    play.clients[index] = play.load(index, client.dump_state(), source)
     assert play.clients[index].state is client.state
     assert play.clients[index].index == client.index
 
 
-@pytest.mark.parametrize("options", [{}, {"clip": 1.0}, {"weighted": True, "max_weight": 3}])
-@pytest.mark.parametrize("graph", BOTH)
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
-def test_a_round_goes_on_from_every_state(graph, options, state):
+@pytest.mark.parametrize("options", [{"clip": 1.0}, {"weighted": True, "max_weight": 3}], ids=str)
+@pytest.mark.parametrize(("kind", "state"), PLACES, ids=PLACE_IDS)
+def test_a_round_goes_on_from_every_state(kind, state, options):
     """All clients change process at the same place; the sum is that of one process."""
-    params = BOTH[graph](6, 4, **options)
+    params = ALL[kind](6, 4, **options)
     weights = [2] * 6 if params.encoding.weighted else None
     twin = Play(params, weights=weights)
     expected = twin.finish()
@@ -53,23 +63,22 @@ def test_a_round_goes_on_from_every_state(graph, options, state):
     assert found.weight_total == expected.weight_total
 
 
-@pytest.mark.parametrize("graph", BOTH)
-def test_bytes_are_equal_from_every_state(graph):
+@pytest.mark.parametrize("kind", ALL)
+def test_bytes_are_equal_from_every_state(kind):
     """Given the same randomness, a reloaded client says what it would have said."""
-    params = BOTH[graph](5, 3)
+    params = ALL[kind](5, 3)
     straight = Play(params)
     straight.finish()
-    # What integers need: 48 bytes of seeds, then the coefficients of the shares.
-    taken = {ClientState.IDLE: 0}
-    for state in STAGES:
+    # What integers need: 48 bytes of seeds, then 16 for the graph, then the shares' coefficients.
+    taken = {ClientState.IDLE: 0, ClientState.ADVERTISED: 48}
+    taken |= {ClientState.COMMITTED: 64, ClientState.REVEALED: 64}
+    for state in states(params):
         play = play_to(state, params)
         client = play.clients[WHO]
-        if state is ClientState.ADVERTISED:
-            taken[state] = 48
         if state in taken:
             reload(play, WHO, taken[state])
         else:  # from here on nothing random is drawn
-            play.clients[WHO] = secagg.Client.load_state(client.dump_state(), params)
+            play.clients[WHO] = play.load(WHO, client.dump_state())
         if state is not ClientState.IDLE:
             play.server.close()
         if play.phase is not Phase.DONE:
@@ -79,13 +88,13 @@ def test_bytes_are_equal_from_every_state(graph):
         }
 
 
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
-def test_dumping_is_repeatable_and_loading_is_its_inverse(state):
-    play = play_to(state, sparse(6, 3))
+@pytest.mark.parametrize(("kind", "state"), PLACES, ids=PLACE_IDS)
+def test_dumping_is_repeatable_and_loading_is_its_inverse(kind, state):
+    play = play_to(state, ALL[kind](6, 3))
     client = play.clients[WHO]
     dumped = client.dump_state()
     assert client.dump_state() == dumped
-    assert secagg.Client.load_state(dumped, play.params).dump_state() == dumped
+    assert play.load(WHO, dumped).dump_state() == dumped
     assert b"secret" in dumped[:100]
 
 
@@ -95,7 +104,7 @@ def test_an_aborted_client_dumps_no_secret():
     hidden = [client._memory.mask_seed, client._memory.self_seed, client._memory.context]
     assert all(value in client.dump_state() for value in hidden)
     with pytest.raises(PeerError):
-        client.masked_input(replace(bundle, ciphertexts=bundle.ciphertexts ^ 1), play.vectors[WHO])
+        client.masked_input(replace(bundle, cohort=2), play.vectors[WHO])
     dumped = client.dump_state()
     assert not any(value in dumped for value in hidden)
     again = secagg.Client.load_state(dumped, play.params)
@@ -104,15 +113,18 @@ def test_an_aborted_client_dumps_no_secret():
         again.masked_input(bundle, play.vectors[WHO])
 
 
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
-def test_seeds_are_forgotten_once_the_masked_input_is_made(state):
-    memory = play_to(state, complete(4, 3)).clients[WHO]._memory
+@pytest.mark.parametrize(("kind", "state"), PLACES, ids=PLACE_IDS)
+def test_seeds_are_forgotten_once_the_masked_input_is_made(kind, state):
+    params = ALL[kind](6, 3)
+    memory = play_to(state, params).clients[WHO]._memory
     seeds = (memory.cipher_seed, memory.mask_seed, memory.self_seed)
-    if state in (ClientState.ADVERTISED, ClientState.SHARED):
+    masked = states(params).index(state) >= states(params).index(ClientState.MASKED)
+    if state is not ClientState.IDLE and not masked:
         assert all(len(seed) == 16 for seed in seeds)
     else:
         assert not any(seeds)
-    if state in (ClientState.MASKED, ClientState.UNMASKED):
+    if masked:
+        assert memory.opening == b""
         assert not memory.own_shares.any()
         assert memory.inward.size == memory.mask_keys.size == 0
 
@@ -144,7 +156,7 @@ def test_states_of_other_parameters_are_refused():
         secagg.Client.load_state(state, params, secagg.Policy(min_cohort=2, max_corrupt=2))
 
 
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
+@pytest.mark.parametrize("state", states(complete(4)), ids=lambda state: state.name)
 def test_cut_states_are_refused(state):
     data, params = dumped(state)
     for length in range(len(data)):
@@ -183,6 +195,8 @@ def without(name):
         ({"state": "HAPPY"}, "unknown client state"),
         ({"state": 3}, "other bytes"),
         ({"index": "1"}, "other bytes"),
+        ({"index": 4}, "outside the round"),
+        ({"index": -1}, "outside the round"),
         ({"params": bytes(32)}, "other parameters"),
         ({"secrets": without("mask_seed")}, "other fields"),
         ({"arrays": without("held")}, "other fields"),
@@ -199,17 +213,19 @@ def test_edited_states_are_refused(fields, match):
     refused(*edited(**fields), match)
 
 
-def test_flipped_bits_of_a_state_never_break_the_program():
+@pytest.mark.parametrize("make", [complete, drawn])
+def test_flipped_bits_of_a_state_never_break_the_program(make):
     """They are refused, or meet the protocol's checks like any other wrong key or share."""
-    for state in (ClientState.SHARED, ClientState.MASKED):
-        play = play_to(state, complete(3, 2))
+    params = make(4 if make is drawn else 3, 2)
+    for state in states(params)[1:-1]:
+        play = play_to(state, params)
         data = bytearray(play.clients[WHO].dump_state())
         play.server.close()
         message, refusals = due(play, WHO), 0
         for at in range(len(data)):
             data[at] ^= 1 << at % 8
             try:  # any other exception fails the test
-                client = secagg.Client.load_state(bytes(data), play.params)
+                client = play.load(WHO, bytes(data))
                 reply = respond(client, message, play.vectors[WHO])
                 messages.decode(reply.encode(), play.params, peer=WHO)
             except PrivaggError:

@@ -10,7 +10,7 @@ import pytest
 from parties import complete, sparse
 
 from privagg import keys
-from privagg.protocols.secagg import derivations
+from privagg.protocols.secagg import derivations, merkle
 
 SECRET, CONTEXT, ROSTER = b"s" * 32, b"c" * 32, b"r" * 32
 
@@ -95,33 +95,92 @@ def test_roster_digests_depend_on_members_keys_and_context():
     members = np.array([0, 2, 3, 5], np.uint32)
     other = rows.copy()
     other[3, 63] ^= 1
-    for digest in (derivations.roster_digest, derivations.roster_root):
-        found = [
-            digest(CONTEXT, members, rows),
-            digest(bytes(32), members, rows),
-            digest(CONTEXT, members + np.uint32(1), rows),
-            digest(CONTEXT, members, other),
-            digest(CONTEXT, members, rows[::-1]),
-            digest(CONTEXT, members[:3], rows[:3]),
-        ]
-        assert distinct(found)
-        assert {len(value) for value in found} == {32}
+    digest = derivations.roster_digest
+    found = [
+        digest(CONTEXT, members, rows),
+        digest(bytes(32), members, rows),
+        digest(CONTEXT, members + np.uint32(1), rows),
+        digest(CONTEXT, members, other),
+        digest(CONTEXT, members, rows[::-1]),
+        digest(CONTEXT, members[:3], rows[:3]),
+    ]
+    assert distinct(found)
+    assert {len(value) for value in found} == {32}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13])
-def test_the_root_is_that_of_rfc_6962(count):
-    """Section 2.1: split at the largest power of two below the size, recursively."""
+def test_the_root_is_that_of_the_definition_and_every_path_leads_to_it(count):
+    """Leaves and nodes hashed under different prefixes, padded with zeros to a power of two."""
     rows = np.random.default_rng(count).integers(0, 256, (count, 64), np.uint8)
-    members = np.arange(count, dtype=np.uint32) * 3
+    leaves = [merkle.leaf(b"label", row.tobytes()) for row in rows]
+    for row, found in zip(rows, leaves, strict=True):
+        parts = b"".join(len(p).to_bytes(8, "little") + p for p in (b"label", row.tobytes()))
+        assert found == hashlib.sha256(b"\0" + parts).digest()
+    level = leaves + [bytes(32)] * (2 ** merkle.depth(count) - count)
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=True)
+        level = [hashlib.sha256(b"\1" + one + other).digest() for one, other in pairs]
+    tree = merkle.Tree(leaves)
+    assert tree.root == level[0]
+    for place, leaf in enumerate(leaves):
+        path = tree.path(place)
+        assert len(path) == 32 * merkle.depth(count)
+        assert merkle.root_from_path(leaf, place, path) == tree.root
+        assert merkle.root_from_path(leaf[::-1], place, path) != tree.root
+        if count > 1:
+            assert merkle.root_from_path(leaf, place ^ 1, path) != tree.root
+            assert merkle.root_from_path(leaf, place, path[::-1]) != tree.root
 
-    def root(first, last):
-        if last - first == 1:
-            leaf = CONTEXT + int(members[first]).to_bytes(4, "little") + rows[first].tobytes()
-            return hashlib.sha256(b"\0" + leaf).digest()
-        half = 1
-        while 2 * half < last - first:
-            half *= 2
-        ends = root(first, first + half) + root(first + half, last)
-        return hashlib.sha256(b"\1" + ends).digest()
 
-    assert derivations.roster_root(CONTEXT, members, rows) == root(0, count)
+def test_what_is_signed_depends_on_every_part_of_it():
+    advertise = itertools.product(
+        (CONTEXT, bytes(32)), (0, 1, 2**20), (b"c" * 32, b"k" * 32), (b"m" * 32, b"k" * 32)
+    )
+    found = [derivations.advertise_statement(*case) for case in advertise]
+    sets = [np.array(ids, np.uint32) for ids in ([0, 1], [0, 1, 2], [0, 2], [])]
+    survivors = itertools.product(
+        (CONTEXT, bytes(32)), (ROSTER, bytes(32)), (b"", b"m" * 32, b"n" * 32), sets, sets
+    )
+    found += [derivations.survivor_statement(*case) for case in survivors]
+    assert distinct(found)
+
+
+def test_the_graph_s_commitments_and_seed_depend_on_every_part_of_them():
+    cases = itertools.product((CONTEXT, bytes(32)), (ROSTER, bytes(32)), (0, 1), (b"o" * 16,) * 1)
+    found = [derivations.graph_commitment(*case) for case in cases]
+    found.append(derivations.graph_commitment(CONTEXT, ROSTER, 0, bytes(16)))
+    openings = np.arange(64, dtype=np.uint8).reshape(4, 16)
+    seeds = itertools.product((CONTEXT, bytes(32)), (ROSTER, bytes(32)), (openings, openings[::-1]))
+    found += [derivations.graph_seed(*case) for case in seeds]
+    assert distinct(found)
+
+
+def test_model_digests_depend_on_order_shapes_dtypes_and_contents():
+    one, other = np.zeros((2, 3), np.float32), np.ones(4)
+    found = [
+        derivations.model_digest(arrays)
+        for arrays in (
+            [],
+            [one],
+            [one, other],
+            [other, one],
+            [one.reshape(3, 2), other],
+            [one.astype(np.float64), other],
+            [one.view(np.uint32), other],
+            [one, np.nextafter(other, 2)],
+            [np.zeros((0, 3), np.float32)],
+            [np.zeros(0, np.float32), np.zeros(0, np.float32)],
+        )
+    ]
+    assert distinct(found)
+    assert {len(value) for value in found} == {32}
+    strided = np.arange(12.0).reshape(3, 4)[:, ::2]
+    assert derivations.model_digest([strided]) == derivations.model_digest([strided.copy()])
+
+
+def test_pairwise_masks_depend_on_the_model_and_share_keys_do_not():
+    seeds = [
+        derivations.pairwise_mask_seed(SECRET, CONTEXT, ROSTER, 0, 1, 32, model)
+        for model in (b"", bytes(32), b"m" * 32)
+    ]
+    assert distinct(seeds)

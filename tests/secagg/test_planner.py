@@ -6,12 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from parties import BOTH, FREE, Play, complete, inputs, sparse
+from parties import ALL, FREE, Play, complete, drawn, inputs, phases, sparse
 
 from privagg.errors import CapacityError, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg.calibration import Units
-from privagg.protocols.secagg.states import ROUNDS
+from privagg.protocols.secagg.states import ROUNDS, Phase
 
 
 def plan(params):
@@ -38,13 +38,16 @@ def measured(params):
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("graph", BOTH)
-def test_planned_bytes_are_the_encoded_ones(graph, options):
+@pytest.mark.parametrize("kind", ALL)
+def test_planned_bytes_are_the_encoded_ones(kind, options):
     for clients, dim in SIZES:
-        if graph == "sparse" and clients < 4:
+        if kind in ("sparse", "semi-malicious") and clients < 4:
             continue
-        params = BOTH[graph](clients, dim, **options)
+        params = ALL[kind](clients, dim, **options)
         bill, result = plan(params), measured(params)
+        assert result.bytes_graph_proof == bill.bytes_graph_proof
+        assert (bill.bytes_graph_proof > 0) == (kind == "semi-malicious")
+        assert list(bill.bytes_up) == [phase.title for phase in phases(params)]
         for name in ROUNDS:
             if name in bill.bytes_up:
                 np.testing.assert_array_equal(result.bytes_up[name], bill.bytes_up[name])
@@ -59,10 +62,12 @@ def test_planned_bytes_are_the_encoded_ones(graph, options):
         )
 
 
-@pytest.mark.parametrize("graph", BOTH)
-@pytest.mark.parametrize("left", [1, 2, 4])
-def test_with_dropouts_no_one_sends_or_receives_more_than_planned(graph, left):
-    params = BOTH[graph](8, 20)
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "left", [Phase.SHARE_KEYS, Phase.MASKED_INPUT, Phase.UNMASKING], ids=lambda left: left.name
+)
+def test_with_dropouts_no_one_sends_or_receives_more_than_planned(kind, left):
+    params = ALL[kind](8, 20)
     bill = plan(params)
     play = Play(params, leaves={5: left})
     play.finish()
@@ -82,12 +87,55 @@ def test_with_dropouts_no_one_sends_or_receives_more_than_planned(graph, left):
         (2**10, 2**20, {}, 1.73),
         (2**14, 2**24, {}, 1.98),
         (2**10, 2**20, {"graph": "sparse", "corrupt": 0.1, "dropout": 0.1}, 1.635),
+        (2**10, 2**20, {"threat": "active"}, 1.80),
+        (2**14, 2**24, {"threat": "active"}, 2.05),
+        (
+            2**10,
+            2**20,
+            {"graph": "sparse", "corrupt": 0.1, "dropout": 0.1, "threat": "semi-malicious"},
+            1.645,
+        ),
     ],
 )
 def test_expansion_with_all_framing_stays_below_the_target(clients, dim, options, limit):
-    """16-bit values, nobody drops out; tags, ids, commitments and headers are in it."""
+    """16-bit values, nobody drops out; tags, ids, commitments, signatures, headers are in it.
+
+    The semi-malicious graph's proof is counted apart.
+    """
     params = secagg.Params.recommend(clients=clients, dim=dim, value_bits=16, **options)
-    assert limit - 0.05 < plan(params).expansion <= limit
+    assert limit - 0.06 < plan(params).expansion <= limit
+
+
+def test_the_graph_s_proof_is_small_and_counted_apart():
+    """Sixteen bytes per client and a Merkle path per neighbour, in each client's roster."""
+    params = secagg.Params.recommend(
+        clients=2**10,
+        dim=2**20,
+        graph="sparse",
+        corrupt=0.1,
+        dropout=0.1,
+        threat="semi-malicious",
+    )
+    bill = plan(params)
+    assert bill.bytes_graph_proof == 5 + 16 * 2**10 + params.neighbours * 10 * 32
+    total = bill.bytes_up_per_client + bill.bytes_down_per_client
+    assert bill.expansion == (total - bill.bytes_graph_proof) / params.raw_bytes
+    assert total / params.raw_bytes < 1.70
+
+
+def test_another_draw_of_the_graph_is_in_the_bill_of_a_run():
+    """Who does not reveal makes the others draw again: twice the small messages, no more."""
+    params = drawn(8, 20)
+    once = secagg.run(params, inputs(params), seed=1)
+    twice = secagg.run(params, inputs(params), seed=1, dropouts={3: "reveal-graph"})
+    for name in ("commit-graph", "reveal-graph"):
+        for bytes_once, bytes_twice in (
+            (once.bytes_up[name], twice.bytes_up[name]),
+            (once.bytes_down[name], twice.bytes_down[name]),
+        ):
+            assert bytes_twice[0] == 2 * bytes_once[0]
+    assert twice.exact
+    assert twice.count == 7
 
 
 PAPER = [

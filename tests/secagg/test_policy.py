@@ -5,13 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from parties import BOTH, Play, complete, due, is_empty_handed, sparse
+from parties import (
+    ALL,
+    BOTH,
+    SIGNED,
+    Play,
+    active,
+    complete,
+    drawn,
+    due,
+    identity,
+    inputs,
+    is_empty_handed,
+    pinned,
+    sparse,
+)
 
 from privagg import entropy
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import thresholds
-from privagg.protocols.secagg.states import ClientState
+from privagg.protocols.secagg.states import ClientState, Phase
 
 
 def tampered(params, **fields):
@@ -68,12 +82,13 @@ def test_policies_that_no_round_of_this_size_meets(graph, fields, argument):
 
 def test_the_roster_of_a_policy_has_an_identity_per_client():
     params = complete(5)
-    identities = tuple(bytes([at]) * 32 for at in range(6))
-    secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=0, roster=identities[:5]))
+    identities = pinned(6).identities
+    for roster in (identities[:5], list(identities[:5]), secagg.Roster(identities[:5])):
+        secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=0, roster=roster))
     for wrong in (identities[:4], identities, ()):
         with pytest.raises(UsageError, match=r"policy\.roster"):
             secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=0, roster=wrong))
-    for wrong in (list(identities[:5]), (b"short",) * 5, ("a" * 32,) * 5, (bytes(32),) * 5):
+    for wrong in ((b"short",) * 5, ("a" * 32,) * 5, (b"a" * 32,) * 5, {1: 2}, "abcde", 5):
         with pytest.raises(UsageError, match="roster"):
             secagg.Policy(min_cohort=2, max_corrupt=0, roster=wrong)
 
@@ -187,18 +202,112 @@ def test_choices_given_as_strings_take_no_other_branch(name):
     assert BOTH["sparse"](8, **{name: getattr(params, name)} if name != "graph" else {}) == params
 
 
-@pytest.mark.parametrize("make", [complete, sparse])
+def test_twice_the_threshold_exceeds_clients_and_corrupt():
+    """2t > N + corrupt, whatever the parameters say: else one peer's two kinds of share are had."""
+    params = active(9, threshold=6)
+    for allowed in range(9):
+        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed, roster=pinned(9))
+        if 9 + allowed < 12:
+            secagg.Client(params, policy, identity=identity(0))
+        else:
+            with pytest.raises(UsageError, match=rf"at least {(9 + allowed) // 2 + 1} ") as caught:
+                secagg.Client(params, policy, identity=identity(0))
+            assert caught.value.argument == "params.threshold"
+    for clients in range(2, 12):
+        low = clients // 2 + 1
+        assert active(clients, threshold=low).threshold == low
+        with pytest.raises(UsageError, match=r"2 threshold > clients \+ corrupt|at least 2"):
+            active(clients, threshold=low - 1)
+        weak = tampered(active(clients), threshold=low - 1)
+        policy = secagg.Policy(min_cohort=2, max_corrupt=0, roster=pinned(clients))
+        with pytest.raises(UsageError, match=f"at least {low} "):
+            secagg.Client(weak, policy, identity=identity(0))
+
+
+def test_in_the_drawn_graph_the_neighbours_count():
+    params = secagg.Params.recommend(
+        clients=200,
+        dim=1,
+        graph="sparse",
+        corrupt=0.05,
+        dropout=0.05,
+        sigma=20,
+        threat="semi-malicious",
+    )
+    seen = set()
+    for allowed in range(0, 120, 7):
+        holders = thresholds.max_corrupt_holders(200, allowed, params.neighbours, params.sigma)
+        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed, roster=pinned(200))
+        fits = 2 * params.threshold > params.neighbours + holders
+        seen.add(fits)
+        if fits:
+            secagg.Client(params, policy, identity=identity(0))
+        else:
+            with pytest.raises(UsageError, match=r"params\.threshold"):
+                secagg.Client(params, policy, identity=identity(0))
+    assert seen == {True, False}
+
+
+def test_the_active_model_has_no_sparse_graph_and_says_why():
+    with pytest.raises(UsageError, match="surround a client with its own") as caught:
+        secagg.Params.recommend(clients=200, dim=1, graph="sparse", threat="active")
+    assert caught.value.argument == "graph"
+    assert "semi-malicious" in str(caught.value)
+    with pytest.raises(UsageError, match="surround a client with its own"):
+        replace(drawn(8), threat=secagg.Threat.ACTIVE)
+    with pytest.raises(UsageError, match="choose threat='active'"):
+        complete(8, threat="semi-malicious", threshold=5)
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+def test_signed_rounds_need_identities_and_never_do_without(kind):
+    params = SIGNED[kind](8)
+    policy = secagg.Policy.of(params, pinned(8))
+    for arguments in ({}, {"policy": secagg.Policy.of(params)}, {"identity": identity(0)}):
+        with pytest.raises(UsageError, match=r"identity|policy\.roster"):
+            secagg.Client(params, **arguments)
+    for wrong in (None, 3, "identity", b"s" * 32, identity(0).public):
+        with pytest.raises(UsageError, match="identity"):
+            secagg.Client(params, policy, identity=wrong)
+    for wrong in (None, pinned(7), pinned(9), list(pinned(8).identities), 8):
+        with pytest.raises(UsageError, match="roster"):
+            secagg.Server(params, roster=wrong)
+    everyone = [identity(index) for index in range(8)]
+    for arguments in (
+        {"identities": everyone},
+        {"identities": everyone[:7], "roster": pinned(8)},
+        {"roster": pinned(8)},
+    ):
+        with pytest.raises(UsageError, match="identities"):
+            secagg.run(params, inputs(params), **arguments)
+    assert secagg.run(params, inputs(params), identities=everyone, roster=pinned(8)).exact
+
+
+@pytest.mark.parametrize("graph", BOTH)
+def test_identities_in_a_semi_honest_round_are_refused_not_ignored(graph):
+    params = BOTH[graph](8)
+    for wrong in (identity(0), 3, b"s" * 32):
+        with pytest.raises(UsageError, match="identity"):
+            secagg.Client(params, identity=wrong)
+    everyone = [identity(index) for index in range(8)]
+    for arguments in ({"identities": everyone, "roster": pinned(8)}, {"roster": pinned(8)}):
+        with pytest.raises(UsageError, match="nothing is signed"):
+            secagg.run(params, inputs(params), **arguments)
+
+
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_a_client_s_own_min_cohort_holds_whatever_the_server_allows(make):
     """The server is content with two; the clients are not."""
-    params = make(8)
-    policy = secagg.Policy(min_cohort=7, max_corrupt=0)
-    for leaves in range(1, 3):
-        play = Play(params, policy=policy, leaves={0: leaves, 4: leaves})
-        play.until(secagg.Phase(leaves))
+    params = make(8) if make is not drawn else drawn(8, neighbours=6)
+    roster = pinned(8) if params.signed else None
+    policy = secagg.Policy(min_cohort=7, max_corrupt=0, roster=roster)
+    for at in (Phase.SHARE_KEYS, Phase.MASKED_INPUT):
+        play = Play(params, policy=policy, leaves={0: at, 4: at})
+        play.until(at)
         with pytest.raises(Abort, match="min_cohort") as caught:
             play.finish()
         assert (caught.value.alive, caught.value.needed) == (6, 7)
-    stays = Play(params, policy=policy, leaves={0: 4})
+    stays = Play(params, policy=policy, leaves={0: Phase.UNMASKING})
     assert stays.finish().count == 8
 
 

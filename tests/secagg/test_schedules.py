@@ -14,66 +14,109 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parties import complete, inputs, sparse
+from parties import active, complete, drawn, inputs, sparse
 
 from privagg import entropy
 from privagg.errors import Abort
 from privagg.protocols import secagg
+from privagg.protocols.secagg import rounds
 
-ROUNDS = ("advertise-keys", "share-keys", "masked-input", "consistency-check", "unmasking")
-STAYS = 5
+ROUNDS = (
+    "advertise-keys",
+    "commit-graph",
+    "reveal-graph",
+    "share-keys",
+    "masked-input",
+    "consistency-check",
+    "unmasking",
+)
+ADVERTISE, COMMIT, REVEAL, SHARE, MASK, CHECK, UNMASK, STAYS = range(8)
+SKIPPED = {
+    "semi-honest": (COMMIT, REVEAL, CHECK),
+    "active": (COMMIT, REVEAL),
+    "semi-malicious": (CHECK,),
+}
+"""Per threat model the rounds without messages: who leaves there is gone in the next."""
 SEED = 3
 
 
-def graph_of(params):
-    """Return everyone's neighbours, as the server of a run with `SEED` draws them."""
+def moments(params):
+    """Return when a client can leave: before each round with messages, or never."""
+    return [at for at in range(8) if at not in SKIPPED[params.threat.value]]
+
+
+def graph_of(params, server=None):
+    """Return everyone's neighbours: as a run with `SEED` draws them, or as `server` has them."""
     if params.graph is secagg.Graph.COMPLETE:
         everyone = set(range(params.clients))
         return [everyone - {client} for client in everyone]
-    server = secagg.Server(params, entropy=entropy.from_seed(SEED).spawn("server"))
+    if server is None:
+        server = secagg.Server(params, entropy=entropy.from_seed(SEED).spawn("server"))
     return [set(map(int, server._topology.row(client))) for client in range(params.clients)]
 
 
 def oracle(params, neighbours, leaves):
     """Return (who must be in the sum, None) or (None, the round in which it must stop)."""
-    alive = [{c for c, round in enumerate(leaves) if round > number} for number in range(5)]
-    shared, summed = alive[1], alive[2]
+    alive = [{c for c, round in enumerate(leaves) if round > at} for at in range(7)]
+    shared, summed = alive[SHARE], alive[MASK]
     own_share_counts = params.graph is secagg.Graph.COMPLETE
+    graph_known = REVEAL if params.threat is secagg.Threat.SEMI_MALICIOUS else ADVERTISE
 
     def rebuildable(client, answering):
         holders = neighbours[client] | ({client} if own_share_counts else set())
         return len(holders & answering) >= params.threshold
 
-    for number in (0, 1, 2, 4):
-        here = alive[number]
-        if len(here) < params.threshold or (number < 3 and len(here) < params.min_cohort):
-            return None, ROUNDS[number]
-        if number < 2:
+    for at in moments(params)[:-1]:
+        here = alive[at]
+        if len(here) < params.threshold or (at <= MASK and len(here) < params.min_cohort):
+            return None, ROUNDS[at]
+        if at < graph_known or at == CHECK:
+            continue
+        if at < MASK:
             needed = here  # each of them will put its secrets into the hands of those alive
         else:
             left = {client for client in shared - summed if neighbours[client] & summed}
             needed = summed | left
         if not all(rebuildable(client, here) for client in needed):
-            return None, ROUNDS[number]
+            return None, ROUNDS[at]
     return summed, None
 
 
-def check(params, neighbours, leaves, vectors, weights=None):
+def run(params, vectors, leaves, weights=None):
+    """Run one schedule; return the result or the error, and everyone's neighbours in it."""
+    servers = []
+
+    class Kept(secagg.Server):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            servers.append(self)
+
+    dropouts = {c: ROUNDS[at] for c, at in enumerate(leaves) if at < STAYS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "Server", Kept)
+        try:
+            found = secagg.run(params, vectors, weights=weights, dropouts=dropouts, seed=SEED)
+        except Abort as abort:
+            found = abort
+    drawn_at_all = servers[0]._topology is not None
+    return found, graph_of(params, servers[0]) if drawn_at_all else None
+
+
+def check(params, leaves, vectors, weights=None):
     """Run one schedule and hold it against the oracle; return whether it ended with a sum."""
-    dropouts = {c: ROUNDS[round] for c, round in enumerate(leaves) if round < STAYS}
+    result, neighbours = run(params, vectors, leaves, weights)
     survivors, stops = oracle(params, neighbours, leaves)
-    options = {"weights": weights, "dropouts": dropouts, "seed": SEED}
     if survivors is None:
-        with pytest.raises(Abort) as caught:
-            secagg.run(params, vectors, **options)
-        assert f"round {stops}" in str(caught.value)
-        assert caught.value.alive < caught.value.needed
+        assert isinstance(result, Abort)
+        assert f"round {stops}" in str(result)
+        assert result.alive < result.needed
         return False
-    result = secagg.run(params, vectors, **options)
+    assert isinstance(result, secagg.Result), result
     rows = sorted(survivors)
     factors = np.ones(len(vectors), int) if weights is None else np.asarray(weights)
     plain = (np.asarray(vectors)[rows] * factors[rows, np.newaxis]).sum(axis=0)
     assert result.exact
+    assert result.blame == ()
     assert result.survivors["masked-input"] == tuple(rows)
     assert result.count == len(rows)
     assert result.weight_total == factors[rows].sum()
@@ -110,6 +153,7 @@ EXHAUSTIVE = {
     "three, all needed in the sum": complete(3, 2, min_cohort=3),
     "three, weighted": complete(3, 2, **KINDS["weighted"]),
     "three, floats": complete(3, 2, **KINDS["float"]),
+    "three, active": active(3, 2),
     "four": complete(4, 2),
     "ring of four": sparse(4, 2),
 }
@@ -117,41 +161,81 @@ EXHAUSTIVE = {
 
 @pytest.mark.parametrize("params", EXHAUSTIVE.values(), ids=EXHAUSTIVE)
 def test_every_schedule_of_few_clients(params):
-    """All 5**n: each client leaves before one of the four rounds with messages, or stays."""
-    neighbours, vectors, weights = graph_of(params), inputs(params), weights_for(params)
+    """Each client leaves before one of the rounds with messages, or stays."""
+    vectors, weights = inputs(params), weights_for(params)
     outcomes = [
-        check(params, neighbours, leaves, vectors, weights)
-        for leaves in itertools.product((0, 1, 2, 4, STAYS), repeat=params.clients)
+        check(params, leaves, vectors, weights)
+        for leaves in itertools.product(moments(params), repeat=params.clients)
     ]
     assert True in outcomes
     assert False in outcomes
 
 
-@pytest.mark.parametrize("make", [complete, sparse])
-def test_leaving_at_the_consistency_check_is_leaving_before_unmasking(make):
-    """It has no message in a semi-honest round."""
+@pytest.mark.parametrize(
+    "params",
+    [active(4, 2), active(5, 2, weighted=True, max_weight=3), drawn(4, 2), drawn(6, 2, clip=1.0)],
+    ids=["active, four", "active, five, weighted", "ring of four, drawn", "six, drawn, floats"],
+)
+def test_schedules_of_the_stronger_models(params):
+    """A sample of all, with most clients staying so that many rounds end with a sum."""
+    vectors, weights, rng = inputs(params), weights_for(params), np.random.default_rng(8)
+    outcomes = []
+    for stay in (0.5, 0.7, 0.9):
+        for _ in range(25):
+            leaves = rng.choice(moments(params), params.clients)
+            leaves[rng.random(params.clients) < stay] = STAYS
+            outcomes.append(check(params, leaves.tolist(), vectors, weights))
+    assert True in outcomes
+    assert False in outcomes
+
+
+@pytest.mark.parametrize("make", [complete, sparse, active, drawn])
+def test_leaving_where_there_is_no_message_is_leaving_before_the_next(make):
     params = make(4, 2)
-    neighbours, vectors = graph_of(params), inputs(params)
-    for leaves in itertools.product((3, STAYS), repeat=4):
-        check(params, neighbours, leaves, vectors)
+    vectors = inputs(params)
+    for at in SKIPPED[params.threat.value]:
+        for leaves in itertools.product((at, STAYS), repeat=4):
+            check(params, leaves, vectors)
 
 
 def test_the_oracle_knows_the_cases_worked_out_by_hand():
     """The test of the test: a ring 0-1-2-3-4-5-0 with two neighbours each and t = 2."""
     params = sparse(6, 2, neighbours=2, threshold=2)
     ring = [{(c - 1) % 6, (c + 1) % 6} for c in range(6)]
-    assert oracle(params, ring, [5] * 6) == (set(range(6)), None)
+    assert oracle(params, ring, [STAYS] * 6) == (set(range(6)), None)
     # A neighbour that never came leaves one holder.
-    assert oracle(params, ring, [0, 5, 5, 5, 5, 5]) == (None, "advertise-keys")
+    assert oracle(params, ring, [ADVERTISE] + [STAYS] * 5) == (None, "advertise-keys")
     # It shared and left: its neighbours in the sum now lack a holder of their own secrets.
-    assert oracle(params, ring, [2, 5, 5, 5, 5, 5]) == (None, "masked-input")
-    assert oracle(params, ring, [5, 5, 4, 5, 5, 5]) == (None, "unmasking")
+    assert oracle(params, ring, [MASK] + [STAYS] * 5) == (None, "masked-input")
+    assert oracle(params, ring, [STAYS, STAYS, UNMASK] + [STAYS] * 3) == (None, "unmasking")
     four = complete(4, 2, threshold=2, min_cohort=3)
     clique = graph_of(four)
-    assert oracle(four, clique, [2, 5, 5, 5]) == ({1, 2, 3}, None)
-    assert oracle(four, clique, [2, 4, 5, 5]) == ({1, 2, 3}, None)
-    assert oracle(four, clique, [2, 2, 5, 5]) == (None, "masked-input")
-    assert oracle(four, clique, [5, 4, 4, 4]) == (None, "unmasking")
+    assert oracle(four, clique, [MASK, STAYS, STAYS, STAYS]) == ({1, 2, 3}, None)
+    assert oracle(four, clique, [MASK, UNMASK, STAYS, STAYS]) == ({1, 2, 3}, None)
+    assert oracle(four, clique, [MASK, MASK, STAYS, STAYS]) == (None, "masked-input")
+    assert oracle(four, clique, [STAYS, UNMASK, UNMASK, UNMASK]) == (None, "unmasking")
+    signed = active(4, 2, min_cohort=2)  # three of four must answer
+    assert oracle(signed, clique, [CHECK, STAYS, STAYS, STAYS]) == ({0, 1, 2, 3}, None)
+    assert oracle(signed, clique, [CHECK, CHECK, STAYS, STAYS]) == (None, "consistency-check")
+    assert oracle(signed, clique, [CHECK, UNMASK, STAYS, STAYS]) == (None, "unmasking")
+    ours = drawn(6, 2, neighbours=2, threshold=2)
+    assert oracle(ours, None, [COMMIT] * 5 + [STAYS]) == (None, "commit-graph")
+    assert oracle(ours, ring, [REVEAL] + [STAYS] * 5) == (None, "reveal-graph")
+
+
+def test_who_left_needs_holders_as_well_and_no_share_is_asked_for_without():
+    """Everyone in the sum could be unmasked; one that left and has a neighbour there could not."""
+    params = sparse(12, 2, neighbours=4, threshold=2)
+    neighbours, everyone, found = graph_of(params), set(range(12)), []
+    for gone in itertools.combinations(range(12), 4):
+        summed = everyone - set(gone)
+        fine = all(len(neighbours[client] & summed) >= 2 for client in summed)
+        if fine and any(len(neighbours[client] & summed) == 1 for client in gone):
+            found.append([MASK if client in gone else STAYS for client in range(12)])
+    assert len(found) > 10
+    for leaves in found[::5]:
+        assert oracle(params, neighbours, leaves) == (None, "masked-input")
+        assert not check(params, leaves, inputs(params))
 
 
 def test_who_left_needs_holders_as_well_and_no_share_is_asked_for_without():
@@ -184,13 +268,13 @@ def rounds_of(draw, sizes, graph):
         params = sparse(clients, 3, neighbours=k, **options)
     stay = draw(st.sampled_from([0.5, 0.8, 0.97]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    leaves = np.where(rng.random(clients) < stay, STAYS, rng.integers(0, 5, clients))
+    leaves = np.where(rng.random(clients) < stay, STAYS, rng.choice(moments(params), clients))
     return params, leaves.tolist()
 
 
 def run_sampled(case):
     params, leaves = case
-    check(params, graph_of(params), leaves, inputs(params), weights_for(params))
+    check(params, leaves, inputs(params), weights_for(params))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -225,9 +309,31 @@ def test_recommended_parameters_survive_the_dropouts_they_promise(clients, optio
     params = secagg.Params.recommend(
         clients=clients, dim=3, corrupt=0.05, dropout=0.1, graph=graph, sigma=4, eta=20, **options
     )
+    promised(params, (MASK, UNMASK) if clients == 20 else (MASK,))
+
+
+@pytest.mark.parametrize(
+    ("clients", "threat"), [(20, "active"), (60, "semi-malicious")], ids=["active", "drawn"]
+)
+def test_so_do_those_of_the_stronger_models(clients, threat):
+    params = secagg.Params.recommend(
+        clients=clients,
+        dim=3,
+        corrupt=0.05,
+        dropout=0.1,
+        graph="complete" if threat == "active" else "sparse",
+        threat=threat,
+        sigma=4,
+        eta=20,
+    )
+    promised(params, moments(params)[:-1] if threat == "active" else (REVEAL, MASK))
+
+
+def promised(params, rounds):
+    clients = params.clients
     gone = np.random.default_rng(2).choice(clients, clients // 10, replace=False)
-    for number in (2, 4) if clients == 20 else (2,):
+    for at in rounds:
         leaves = [STAYS] * clients
         for client in gone:
-            leaves[client] = number
-        assert check(params, graph_of(params), leaves, inputs(params), weights_for(params))
+            leaves[client] = at
+        assert check(params, leaves, inputs(params), weights_for(params))

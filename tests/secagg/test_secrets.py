@@ -9,7 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from parties import BOTH, STAGES, Play, complete, due, play_to, respond, sparse
+from parties import (
+    ALL,
+    PLACE_IDS,
+    PLACES,
+    Play,
+    complete,
+    due,
+    identity,
+    play_to,
+    respond,
+)
 
 from privagg import keys, wire
 from privagg.errors import Abort, PeerError, PrivaggError, UsageError
@@ -49,8 +59,10 @@ def secrets_of(play, index):
                 agreed = keys.agree(found["s private"], key.tobytes())
                 found[f"agreed with {member}"] = agreed
                 found[f"mask with {member}"] = derivations.pairwise_mask_seed(
-                    agreed, context, memory.roster, index, int(member), 32
+                    agreed, context, memory.roster, index, int(member), 32, memory.model
                 )
+    if params.signed:
+        found["identity"] = identity(index).secret_bytes()
     vector = np.asarray(play.vectors[index])
     words = params.encoding.encode(vector, clients=params.clients).words
     found["vector"] = vector.astype(np.int64).tobytes()
@@ -63,12 +75,8 @@ class Recorder:
     """Collects what every client ever kept secret, and everything that was sent."""
 
     def __init__(self, params, leaves=None, client=secagg.Client):
-        self.play = Play(params, leaves=leaves)
-        source = self.play.source
-        self.play.clients = [
-            client(params, entropy=source.spawn(f"client/{index}"))
-            for index in range(params.clients)
-        ]
+        self.play = Play(params, leaves=leaves, model=b"m" * 32)
+        self.play.clients = [self.play.new_client(index, client) for index in range(params.clients)]
         self.secrets = {}
 
     def look(self):
@@ -105,15 +113,19 @@ class Recorder:
         }
 
 
-SCHEDULES = [{}, {1: 2}, {0: 1, 2: 2, 4: 4}]
+SCHEDULES = {
+    "all stay": {},
+    "one leaves": {1: Phase.MASKED_INPUT},
+    "some leave": {0: Phase.SHARE_KEYS, 2: Phase.MASKED_INPUT, 4: Phase.UNMASKING},
+}
 
 
-@pytest.mark.parametrize("leaves", SCHEDULES, ids=str)
-@pytest.mark.parametrize("graph", BOTH)
-def test_no_secret_is_in_any_message(graph, leaves):
-    if graph == "sparse":  # where fewer may leave before the round must stop
+@pytest.mark.parametrize("leaves", SCHEDULES.values(), ids=SCHEDULES)
+@pytest.mark.parametrize("kind", ALL)
+def test_no_secret_is_in_any_message(kind, leaves):
+    if kind in ("sparse", "semi-malicious"):  # where fewer may leave before the round must stop
         leaves = dict(list(leaves.items())[:1])
-    recorder = Recorder(BOTH[graph](8, LONG), leaves).run()
+    recorder = Recorder(ALL[kind](8, LONG), leaves).run()
     names = {name.split(" of ")[0].split(" with ")[0] for _, name in recorder.secrets}
     assert {"c seed", "s seed", "b", "c private", "s private", "b stream", "agreed", "mask"} < names
     assert {"way in", "held", "packed held", "vector", "words", "packed words"} < names
@@ -133,10 +145,12 @@ def leaking(what):
                 seed, context = self._memory.mask_seed, self._memory.context
                 private, _ = derivations.key_pair(seed, b"mask", context, self.index)
                 return replace(reply, commitment=private)
+            if what == "identity":
+                return replace(reply, commitment=self._identity.secret_bytes())
             return reply
 
-        def masked_input(self, bundle, vector, *, weight=1):
-            reply = super().masked_input(bundle, vector, weight=weight)
+        def masked_input(self, bundle, vector, **options):
+            reply = super().masked_input(bundle, vector, **options)
             if what != "packed words":
                 return reply
             words = self._params.encoding.encode(vector, clients=self._params.clients).words
@@ -145,9 +159,10 @@ def leaking(what):
     return Leaky
 
 
-@pytest.mark.parametrize("what", ["b", "s private", "packed words"])
+@pytest.mark.parametrize("what", ["b", "s private", "packed words", "identity"])
 def test_the_recorder_catches_a_client_that_leaks(what):
-    recorder = Recorder(complete(5, LONG), client=leaking(what))
+    make = ALL["active"] if what == "identity" else complete
+    recorder = Recorder(make(5, LONG), client=leaking(what))
     with pytest.raises(PeerError):
         recorder.run()
     assert {name for _, name in recorder.leaks()} == {what}
@@ -163,11 +178,12 @@ def test_the_recorder_catches_shares_in_the_clear(monkeypatch):
     assert found == {"packed held"}
 
 
-@pytest.mark.parametrize("graph", BOTH)
-def test_of_each_client_the_server_sees_shares_of_one_kind_only(graph):
+@pytest.mark.parametrize("kind", ALL)
+def test_of_each_client_the_server_sees_shares_of_one_kind_only(kind):
     """What is unmasked: b of the survivors, s of the others; t - 1 of the rest say nothing."""
-    leaves = {1: 2} if graph == "complete" else {}
-    play = Play(BOTH[graph](8, 3), leaves=leaves).until(Phase.UNMASKING)
+    leaves = {1: Phase.MASKED_INPUT}
+    options = {"neighbours": 6} if kind in ("sparse", "semi-malicious") else {}
+    play = Play(ALL[kind](8, 3, **options), leaves=leaves).until(Phase.UNMASKING)
     held = {index: play.clients[index]._memory.held.copy() for index in play.present()}
     members = {index: play.clients[index]._memory.members.tolist() for index in play.present()}
     play.exchange()
@@ -221,12 +237,12 @@ def test_shown_secrets_are_found():
         assert not shows(f"found {text} there", value[::-1])
 
 
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
-@pytest.mark.parametrize("graph", BOTH)
-def test_clients_servers_and_messages_print_no_secret(graph, state):
-    play = play_to(state, BOTH[graph](6, LONG))
+@pytest.mark.parametrize(("kind", "state"), PLACES, ids=PLACE_IDS)
+def test_clients_servers_and_messages_print_no_secret(kind, state):
+    play = play_to(state, ALL[kind](6, LONG))
     client = play.clients[1]
     things = [client, client._memory, play.server, client._memory.reply]
+    things += [client._identity, play.roster, play.policy]
     things += [messages.decode(data, play.params, peer=1) for data in play.up.values()]
     texts = [form(thing) for thing in things for form in (repr, str, "{!r:}".format)]
     texts += [f"{thing}" for thing in things] + [f"{[thing]}" for thing in things]
@@ -238,9 +254,12 @@ def test_clients_servers_and_messages_print_no_secret(graph, state):
             assert not shows(text, value)
 
 
-@pytest.mark.parametrize("state", STAGES, ids=lambda state: state.name)
-def test_clients_and_servers_cannot_be_pickled_or_copied(state):
-    play = play_to(state, complete(4, 3))
+@pytest.mark.parametrize(("kind", "state"), PLACES, ids=PLACE_IDS)
+def test_clients_and_servers_cannot_be_pickled_or_copied(kind, state):
+    play = play_to(state, ALL[kind](6, 3))
+    if play.params.signed:
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(identity(0))
     for thing in (play.clients[0], play.clients[0]._memory, play.server, [play.clients[0]]):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             with pytest.raises(TypeError, match="cannot be pickled"):
@@ -267,27 +286,40 @@ def provoke(play, index):
         (replace(bundle, tag=bytes(8)), bad),
         (replace(bundle, cohort=1), bad),
         (replace(bundle, cohort=99), bad),
-        (replace(bundle, ciphertexts=bundle.ciphertexts ^ 1), bad),
+        (replace(bundle, ciphertexts=bundle.ciphertexts ^ 1), bad),  # nothing opens
         (replace(bundle, present=bundle.present[1:]), bad),
         (play.server.start(index), bad),
     ):
-        again = secagg.Client.load_state(state, play.params)
+        again = play.load(index, state)
         with pytest.raises((UsageError, PeerError, Abort)) as caught:
             respond(again, message, vector)
         errors.append(caught.value)
     for cut in (b"", state[:-1], state[:50], b"x" + state, bytes(100)):
         with pytest.raises(UsageError) as caught:
-            secagg.Client.load_state(cut, play.params)
+            play.load(index, cut)
         errors.append(caught.value)
     with pytest.raises(TypeError) as caught:
         pickle.dumps(client)
     return [*errors, caught.value]
 
 
-@pytest.mark.parametrize("make", [complete, sparse])
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_errors_quote_no_secret(make):
     """Neither in their text nor in their attributes, nor in the traceback without locals."""
     play = Play(make(6, LONG)).until(Phase.MASKED_INPUT)
+    quote_nothing(play)
+
+
+@pytest.mark.parametrize("kind", ["active", "semi-malicious"])
+def test_dumped_states_hold_no_identity(kind):
+    params = ALL[kind](6, 3)
+    for state in (state for name, state in PLACES if name == kind):
+        play = play_to(state, params)
+        for index, client in enumerate(play.clients):
+            assert identity(index).secret_bytes() not in client.dump_state()
+
+
+def quote_nothing(play):
     errors = provoke(play, 1)
     hidden = every_secret(play, 1)
     assert len(hidden) > 10

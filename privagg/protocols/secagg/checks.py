@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.secagg import derivations, thresholds
+from privagg.protocols.secagg import derivations, layout, thresholds
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
@@ -33,7 +33,9 @@ __all__ = [
     "bitmap_covers_roster",
     "index_is_ours",
     "keys_are_signed",
+    "neighbours_were_told",
     "no_ciphertext_to_self",
+    "own_statement",
     "parameters_are_ours",
     "signatures_are_valid",
     "signatures_are_acceptable",
@@ -317,16 +319,62 @@ def survivors_are_acceptable(
     enough_holders(int(flags.sum()), params, message.round)
 
 
+def own_statement(memory: ClientMemory, params: Params) -> bytes:
+    """Return what this client signs of the survivor set it was shown."""
+    if params.graph is Graph.SPARSE:
+        view = layout.pack_view(memory.survivors, params)
+        return derivations.view_statement(
+            memory.context, memory.roster, memory.model, memory.own_index, view
+        )
+    return derivations.survivor_statement(
+        memory.context,
+        memory.roster,
+        memory.model,
+        memory.members[memory.holders],
+        memory.members[memory.survivors],
+    )
+
+
+def neighbours_were_told(message: SignatureSet, memory: ClientMemory, directory: Directory) -> None:
+    """Require that each signing neighbour was told that this client survived (sparse graph).
+
+    With t such neighbours, 2t > k + corrupt leaves too few that were told the opposite to give away
+    this client's mask key; without them this client keeps its own shares to itself, and a server
+    that told neighbours different stories cannot collect what it needs.
+    """
+    slots = np.flatnonzero(message.signers)
+    views = message.views
+    if views is None or len(views) != len(slots):
+        raise PeerError(_SERVER, message.round, "not one view for each signature")
+    for slot, view, signature in zip(slots, views, message.signatures, strict=True):
+        neighbour, place = int(memory.members[slot]), int(memory.places[slot])
+        statement = derivations.view_statement(
+            memory.context, memory.roster, memory.model, neighbour, view.tobytes()
+        )
+        if not directory.verify(neighbour, statement, signature.tobytes()):
+            raise PeerError(
+                _SERVER,
+                message.round,
+                f"the signature of client {neighbour} is not over the view that is shown, or the "
+                "keys or the model differ",
+            )
+        if not view[place >> 3] >> (place & 7) & 1:
+            raise PeerError(
+                _SERVER, message.round, f"client {neighbour} was told that this client has left"
+            )
+
+
 def signatures_are_acceptable(
-    message: SignatureSet,
-    memory: ClientMemory,
-    params: Params,
-    policy: Policy,
-    statement: bytes,
+    message: SignatureSet, memory: ClientMemory, params: Params, policy: Policy
 ) -> None:
     """Require of the signatures over a survivor set all that the functions above say of them."""
     bitmap_covers_roster(message.signers, len(memory.members), message.round)
     signers_within_survivors(message.signers, memory.survivors, memory.members)
     enough_holders(int(message.signers.sum()), params, message.round)
-    if policy.roster is not None:  # a policy without one is refused when the client is made
+    if policy.roster is None:  # refused when the client is made
+        raise UsageError("policy.roster", "none", "the clients' identities")
+    if params.graph is Graph.SPARSE:
+        neighbours_were_told(message, memory, policy.roster)
+    else:
+        statement = own_statement(memory, params)
         signatures_are_valid(message, memory.members, statement, policy.roster)

@@ -318,7 +318,7 @@ class Client(OrderedParty):
             )
 
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
-        """Round 3 (active): sign the sets U2 and U3 that the server shows.
+        """Round 3 (where messages are signed): sign what the server shows of who survived.
 
         Raises
         ------
@@ -332,7 +332,7 @@ class Client(OrderedParty):
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
             self._memory.survivors = survivors.survivors
-            signature = self._sign(self._survivor_statement())
+            signature = self._sign(checks.own_statement(self._memory, self._params))
             return self._reply(survivors, ConsistencySignature(tag=self._tag, signature=signature))
 
     def unmasking(self, message: SurvivorSet | SignatureSet) -> UnmaskShares:
@@ -343,7 +343,8 @@ class Client(OrderedParty):
         Parameters
         ----------
         message : SurvivorSet or SignatureSet
-            The survivor set; in an active round, who signed the set that this client signed.
+            The survivor set; where messages are signed, who signed it (complete graph), or which
+            neighbours signed that they were told this client survived (sparse graph).
 
         Raises
         ------
@@ -353,15 +354,14 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum, or fewer than t survived or signed.
         """
-        expected = SignatureSet if self._params.threat is Threat.ACTIVE else SurvivorSet
+        signed = self._params.threat is Threat.ACTIVE or isinstance(message, SignatureSet)
+        expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
         with self._handling(message, expected, UnmaskShares) as earlier:
             if earlier is not None:
                 return earlier
             memory = self._memory
             if isinstance(message, SignatureSet):
-                checks.signatures_are_acceptable(
-                    message, memory, self._params, self._policy, self._survivor_statement()
-                )
+                checks.signatures_are_acceptable(message, memory, self._params, self._policy)
             else:
                 checks.survivors_are_acceptable(message, memory, self._params, self._policy)
                 memory.survivors = message.survivors
@@ -416,13 +416,3 @@ class Client(OrderedParty):
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)
-
-    def _survivor_statement(self) -> bytes:
-        memory = self._memory
-        return derivations.survivor_statement(
-            memory.context,
-            memory.roster,
-            memory.model,
-            memory.members[memory.holders],
-            memory.members[memory.survivors],
-        )

@@ -105,7 +105,8 @@ def verify(memory: ClientMemory, params: Params, roster: KeyRoster) -> bytes:
     if merkle.Tree(leaves).root != memory.graph_root:
         raise PeerError(_SERVER, round, "openings that are not those committed to")
     seed = derivations.graph_seed(context, memory.graph_root, proof.openings)
-    own = graph.build(params.clients, params.neighbours, seed)[index]
+    drawn = graph.build(params.clients, params.neighbours, seed)
+    own = drawn[index]
     if not np.array_equal(own[memory.committed[own]], roster.members):
         raise PeerError(_SERVER, round, "neighbours that are not those of the committed graph")
     places = np.cumsum(memory.present) - 1  # position of each client among the committed keys
@@ -115,4 +116,12 @@ def verify(memory: ClientMemory, params: Params, roster: KeyRoster) -> bytes:
         leaf = key_leaf(context, int(member), row.tobytes())
         if merkle.root_from_path(leaf, int(places[member]), path.tobytes()) != memory.key_root:
             raise PeerError(int(member), round, "keys that are not those fixed before the graph")
+    # Where this client stands among the neighbours that each of its own is shown.
+    memory.places = np.array(
+        [
+            int(np.searchsorted(drawn[member][memory.committed[drawn[member]]], index))
+            for member in roster.members
+        ],
+        np.uint32,
+    )
     return roster_of(context, memory.key_root, memory.graph_root)

@@ -53,6 +53,7 @@ class ClientMemory:
         self.holders: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.opened: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.survivors: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.places: NDArray[np.uint32] = np.zeros(0, np.uint32)
 
     @property
     def own_index(self) -> int:
@@ -101,6 +102,7 @@ _ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
     "holders": ("?", ()),
     "opened": ("?", ()),
     "survivors": ("?", ()),
+    "places": ("<u4", ()),
 }
 """Of each array its dtype and the shape of one row."""
 
@@ -171,6 +173,8 @@ def load(state: bytes, params: Params) -> ClientMemory:
         raise UsageError("state", "a state of other parameters", "a state of these parameters")
     if record.state not in ClientState.__members__:
         raise UsageError("state", "an unknown client state", ", ".join(ClientState.__members__))
+    if record.index is not None and not 0 <= record.index < params.clients:
+        raise UsageError("state", "an index outside the round", "an unchanged state")
     if set(record.secrets) != set(_BYTES) or set(record.arrays) != set(_ARRAYS):
         raise UsageError("state", "other fields", "what dump_state() returned")
     memory = ClientMemory()

@@ -33,6 +33,7 @@ __all__ = [
     "self_mask_seed",
     "share_keys",
     "survivor_statement",
+    "view_statement",
 ]
 
 SEED_BYTES = 16
@@ -78,6 +79,16 @@ def survivor_statement(
     """
     sets = (holders.astype("<u4").tobytes(), survivors.astype("<u4").tobytes())
     return keys.digest(b"privagg secagg survivors", context, roster, model, *sets)
+
+
+def view_statement(context: bytes, roster: bytes, model: bytes, client: int, view: bytes) -> bytes:
+    """Return what a client of the sparse graph signs in the consistency check: its view.
+
+    `view` has a bit per neighbour that `client` was shown, set if the server says it survived, in
+    the width that :func:`privagg.protocols.secagg.layout.view_bytes` says.
+    """
+    ends = client.to_bytes(4, "little")
+    return keys.digest(b"privagg secagg view", context, roster, model, ends, view)
 
 
 def model_digest(arrays: Iterable[NDArray[Any]]) -> bytes:

@@ -27,7 +27,9 @@ __all__ = [
     "SHARE_WORDS",
     "TAG_BYTES",
     "Message",
+    "pack_view",
     "read_flags",
+    "view_bytes",
 ]
 
 TAG_BYTES = 8
@@ -105,6 +107,17 @@ class Message(ABC):
     @classmethod
     @abstractmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self: ...
+
+
+def view_bytes(params: Params) -> int:
+    """Return the bytes of a client's view of its neighbours: a bit each, whoever is present."""
+    return wire.bitmap_size(params.neighbours)
+
+
+def pack_view(survivors: NDArray[np.bool_], params: Params) -> bytes:
+    """Return the view that says so of the neighbours a client was shown."""
+    octets = np.packbits(survivors, bitorder="little").tobytes()
+    return octets.ljust(view_bytes(params), b"\0")
 
 
 def read_flags(reader: wire.Reader, params: Params) -> NDArray[np.bool_]:

@@ -105,7 +105,7 @@ class AdvertiseKeys(Message):
     round: ClassVar[str] = "advertise-keys"
     cipher_key: bytes
     mask_key: bytes
-    signature: bytes = b""
+    signature: bytes = field(default=b"", repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
         writer.raw(self.cipher_key).raw(self.mask_key).raw(self.signature)

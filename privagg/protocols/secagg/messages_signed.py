@@ -19,8 +19,15 @@ from privagg import wire
 from privagg.protocols.secagg import merkle
 from privagg.protocols.secagg.derivations import OPENING_BYTES
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
-from privagg.protocols.secagg.layout import DIGEST_BYTES, HEADER_BYTES, Message, read_flags
+from privagg.protocols.secagg.layout import (
+    DIGEST_BYTES,
+    HEADER_BYTES,
+    Message,
+    read_flags,
+    view_bytes,
+)
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = [
     "ConsistencySignature",
@@ -35,7 +42,11 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConsistencySignature(Message):
-    """Client to server, round 3: a signature over the sets U2 and U3 that the client was shown."""
+    """Client to server, round 3: a signature over what the client was shown of who survived.
+
+    In the complete graph over the sets U2 and U3; in the sparse graph over its view of its
+    neighbours.
+    """
 
     kind: ClassVar[int] = 8
     round: ClassVar[str] = "consistency-check"
@@ -56,26 +67,42 @@ class ConsistencySignature(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SignatureSet(Message):
-    """Server to client, round 4: who signed (U4, a bit per member of the roster), and what."""
+    """Server to client, round 4: who signed (U4, a bit per member of the roster), and what.
+
+    In the sparse graph ``views`` has a row per signer: what it was shown of its own neighbours.
+    """
 
     kind: ClassVar[int] = 9
     round: ClassVar[str] = "unmasking"
     signers: NDArray[np.bool_]
     signatures: NDArray[np.uint8] = field(repr=False)
+    views: NDArray[np.uint8] | None = field(default=None, repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
         writer.u32(len(self.signers)).bitmap(self.signers).raw_array(self.signatures)
+        if self.views is not None:
+            writer.raw_array(self.views)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         signers = read_flags(reader, params)
-        rows = reader.raw_array(int(signers.sum()), SIGNATURE_BYTES)
-        return cls(tag=tag, signers=signers, signatures=rows)
+        count = int(signers.sum())
+        return cls(
+            tag=tag,
+            signers=signers,
+            signatures=reader.raw_array(count, SIGNATURE_BYTES),
+            views=(
+                reader.raw_array(count, view_bytes(params))
+                if params.graph is Graph.SPARSE
+                else None
+            ),
+        )
 
     @staticmethod
-    def size(members: int, signers: int) -> int:
+    def size(params: Params, members: int, signers: int) -> int:
         """Return the encoded bytes for so many members and signatures."""
-        return HEADER_BYTES + 4 + wire.bitmap_size(members) + signers * SIGNATURE_BYTES
+        row = SIGNATURE_BYTES + (params.graph is Graph.SPARSE) * view_bytes(params)
+        return HEADER_BYTES + 4 + wire.bitmap_size(members) + signers * row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

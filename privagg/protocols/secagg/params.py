@@ -208,6 +208,7 @@ class Params:
         threat = _choice("threat", threat, Threat)
         graph = _choice("graph", graph, Graph)
         suite = _choice("prg", prg, Suite)
+        _graph_fits_threat(graph, threat)
         if weighted != (max_weight is not None):
             raise UsageError(
                 "max_weight",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.states import ROUNDS
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Plan", "expansion_formula", "plan"]
@@ -96,17 +97,18 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         "unmasking": messages.SurvivorSet.size(members),
     }
     proof = 0
-    if params.threat is Threat.ACTIVE:
+    if params.signed:
         up["consistency-check"] = messages.ConsistencySignature.size()
         down["consistency-check"] = messages.SurvivorSet.size(members)
-        down["unmasking"] = messages.SignatureSet.size(members, members)
-    elif params.threat is Threat.SEMI_MALICIOUS:
+        down["unmasking"] = messages.SignatureSet.size(params, members, members)
+    if params.threat is Threat.SEMI_MALICIOUS:
         up["commit-graph"] = messages.GraphCommitment.size()
         down["commit-graph"] = messages.GraphRequest.size(params)
         up["reveal-graph"] = messages.GraphReveal.size()
         down["reveal-graph"] = messages.GraphChallenge.size(params)
         proof = messages.GraphProof.size(params, peers)
         down["share-keys"] += proof
+    up, down = ({name: side[name] for name in ROUNDS if name in side} for side in (up, down))
     total = sum(up.values()) + sum(down.values())
     edges = params.clients * peers
     gone = thresholds.dropouts(params.clients, params.dropout)

@@ -5,7 +5,9 @@ check fails, the surplus shares correct up to (received - t) / 2 wrong ones (Ree
 :mod:`privagg.correction`). A share that is corrected, or that its holder reports as missing, is
 blamed on "dealer or holder": nobody else can say whether the dealer sent a bad share or the holder
 passed on a good one wrongly. Only if more dealers complain of one holder (or the reverse) than may
-be corrupt is it certain who it was, given that bound.
+be corrupt is it certain who it was, given that bound. A wrong share counts for that only where the
+corrupt are too few to mislead the decoder: more than (received - t) / 2 of them together can have
+honest holders named in their place.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ class Rebuilder:
             rows = sharing.combine(shares[chosen][:, np.newaxis], points[chosen])[0]
             guess: bytes = rows[0].tobytes()
             if self._is_right(client, guess):
-                self._note_all(client, points, shares, holders)
+                self._note_all(client, guess, points, shares, holders)
                 return guess
         found = correction.secrets_of(shares, points, t) if len(points) > t else None
         if found is None or not self._is_right(client, found[0]):
@@ -151,12 +153,14 @@ class Rebuilder:
     def _note_all(
         self,
         client: int,
+        secret: bytes,
         points: NDArray[np.uint64],
         shares: NDArray[np.uint64],
         holders: NDArray[np.intp],
     ) -> None:
+        """Note whose shares are not of the checked `secret`: another decoding blames the honest."""
         found = correction.secrets_of(shares, points, self.params.threshold)
-        if found is not None:
+        if found is not None and found[0] == secret:
             self._wrong.update((client, int(holder)) for holder in holders[found[1]])
 
     def _report(self) -> tuple[Blame, ...]:
@@ -167,17 +171,27 @@ class Rebuilder:
         ]
         pairs = [(pair, "wrong share") for pair in sorted(self._wrong)]
         pairs += [(pair, "ciphertext does not open") for pair in missing]
-        dealers = Counter(dealer for (dealer, _), _ in pairs)
-        holders = Counter(holder for (_, holder), _ in pairs)
+        sure = {pair for pair, _ in pairs if pair in missing or self._is_located(pair[0])}
+        dealers = Counter(dealer for dealer, _ in sure)
+        holders = Counter(holder for _, holder in sure)
         return tuple(
             Blame(
                 dealer=dealer,
                 holder=holder,
                 reason=reason,
-                verdict=self._verdict(holders[holder], dealers[dealer]),
+                verdict=(
+                    self._verdict(holders[holder], dealers[dealer])
+                    if (dealer, holder) in sure
+                    else "dealer or holder"
+                ),
             )
             for (dealer, holder), reason in pairs
         )
+
+    def _is_located(self, dealer: int) -> bool:
+        """Say whether the corrupt holders are too few to have others named in their place."""
+        received = len(self._shares_of(dealer)[0])
+        return (received - self.params.threshold) // 2 >= self.params.corrupt
 
     def _verdict(self, dealers_of_holder: int, holders_of_dealer: int) -> str:
         most = self.params.corrupt

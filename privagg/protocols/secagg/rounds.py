@@ -29,7 +29,7 @@ from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.result import Result, Truth
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import ROUNDS, Phase
-from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript import Transcript
 from privagg.trees import Structure
 
@@ -275,9 +275,7 @@ class _Driver:
             Phase.MASKED_INPUT: (messages.ShareBundle, masked_input),
             Phase.CONSISTENCY_CHECK: (messages.SurvivorSet, consistency_check),
             Phase.UNMASKING: (
-                messages.SignatureSet
-                if self.params.threat is Threat.ACTIVE
-                else messages.SurvivorSet,
+                messages.SignatureSet if self.params.signed else messages.SurvivorSet,
                 unmasking,
             ),
         }

@@ -7,7 +7,7 @@ round with whoever has answered, and :meth:`Server.message_for` gives what each 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from privagg.protocols.secagg.messages import (
     UnmaskShares,
 )
 from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.server_consistency import Consistency
 from privagg.protocols.secagg.server_graph import GraphDraw
 from privagg.protocols.secagg.server_store import Store
 from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, Phase, Receipt
@@ -105,10 +106,8 @@ class Server:
             raise UsageError("model", type(model).__name__, "32 bytes, or none")
         self._params = params
         self._directory = roster if params.signed else None
-        self._session = session
-        self._round_number = round_number
-        self._model = model
-        self._workers = workers
+        self._session, self._round_number = session, round_number
+        self._model, self._workers = model, workers
         identities = b"" if self._directory is None else self._directory.digest()
         self._context = derivations.context(params, session, round_number, identities)
         self._sequence = SEQUENCES[params.threat]
@@ -258,12 +257,8 @@ class Server:
             elif phase is Phase.MASKED_INPUT:
                 self._store.expect_shares()
             elif phase is Phase.CONSISTENCY_CHECK:
-                here = self._here[phase]
-                self._broadcast = SignatureSet(
-                    tag=self._tag,
-                    signers=here[self._members(0)],
-                    signatures=self._store.survivor_signatures[here],
-                )
+                if self._params.graph is Graph.COMPLETE:
+                    self._broadcast = self._consistency.signature_set(0, self._tag)
             elif phase is Phase.UNMASKING:
                 self._unmask()
         except PrivaggError:
@@ -295,8 +290,10 @@ class Server:
             return self._key_roster(client)
         if phase is Phase.MASKED_INPUT:
             return self._share_bundle(client)
-        if phase is Phase.UNMASKING and isinstance(self._broadcast, SignatureSet):
-            return self._broadcast
+        if phase is Phase.UNMASKING and self._params.signed:
+            if isinstance(self._broadcast, SignatureSet):
+                return self._broadcast
+            return self._consistency.signature_set(client, self._tag)
         if phase in (Phase.CONSISTENCY_CHECK, Phase.UNMASKING):
             here = self._here[Phase.MASKED_INPUT]
             flags = here[self._members(client)]
@@ -327,13 +324,11 @@ class Server:
 
     @property
     def _graph(self) -> GraphDraw:
-        assert self._draw is not None
-        return self._draw
+        return cast(GraphDraw, self._draw)  # there from the end of round 0 on
 
     @property
     def _edges(self) -> Topology:
-        assert self._topology is not None
-        return self._topology
+        return cast(Topology, self._topology)  # there before shares are asked for
 
     def _expected(self) -> NDArray[np.bool_]:
         """Return whose answer counts now: at first everyone's, then that of the round before."""
@@ -373,15 +368,23 @@ class Server:
         elif isinstance(message, MaskedInput):
             self._accumulator += message.vector
         elif isinstance(message, ConsistencySignature):
-            sets = (self._here[Phase.SHARE_KEYS], self._here[Phase.MASKED_INPUT])
-            u2, u3 = (np.flatnonzero(flags).astype(np.uint32) for flags in sets)
-            statement = derivations.survivor_statement(
-                self._context, self._roster, self._model, u2, u3
-            )
+            statement = self._consistency.statement(sender)
             self._store.take_survivor_signature(sender, message, statement, self._directory)
         elif isinstance(message, UnmaskShares):
             shared = self._here[Phase.SHARE_KEYS]
             self._store.take_shares(sender, message, self._edges, shared)
+
+    @property
+    def _consistency(self) -> Consistency:
+        return Consistency(
+            params=self._params,
+            bound=(self._context, self._roster, self._model),
+            shared=self._here[Phase.SHARE_KEYS],
+            in_sum=self._here[Phase.MASKED_INPUT],
+            signed=self._here[Phase.CONSISTENCY_CHECK],
+            signatures=self._store.survivor_signatures,
+            members=self._members,
+        )
 
     def _fix_keys(self) -> None:
         """Fix U1 and its keys, and the digest over them that everything is bound to."""

@@ -86,6 +86,7 @@ SEQUENCES: dict[Threat, tuple[Phase, ...]] = {
         _P.REVEAL_GRAPH,
         _P.SHARE_KEYS,
         _P.MASKED_INPUT,
+        _P.CONSISTENCY_CHECK,
         _P.UNMASKING,
     ),
 }
@@ -103,19 +104,17 @@ def _with_repeats(steps: ClientTable) -> ClientTable:
 _KEYS: ClientTable = {(_C.IDLE, messages.Start): _C.ADVERTISED}
 _INPUT: ClientTable = {(_C.SHARED, messages.ShareBundle): _C.MASKED}
 _UNMASK: ClientTable = {(_C.MASKED, messages.SurvivorSet): _C.UNMASKED}
+_CHECK: ClientTable = {
+    (_C.MASKED, messages.SurvivorSet): _C.CHECKED,
+    (_C.CHECKED, messages.SignatureSet): _C.UNMASKED,
+}
 
 CLIENT_TABLES: dict[Threat, ClientTable] = {
     Threat.SEMI_HONEST: _with_repeats(
         _KEYS | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED} | _INPUT | _UNMASK
     ),
     Threat.ACTIVE: _with_repeats(
-        _KEYS
-        | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED}
-        | _INPUT
-        | {
-            (_C.MASKED, messages.SurvivorSet): _C.CHECKED,
-            (_C.CHECKED, messages.SignatureSet): _C.UNMASKED,
-        }
+        _KEYS | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED} | _INPUT | _CHECK
     ),
     Threat.SEMI_MALICIOUS: _with_repeats(
         _KEYS
@@ -125,7 +124,7 @@ CLIENT_TABLES: dict[Threat, ClientTable] = {
             (_C.REVEALED, messages.KeyRoster): _C.SHARED,
         }
         | _INPUT
-        | _UNMASK
+        | _CHECK
     )
     # Someone committed and did not reveal: the graph is drawn again, a few times at most.
     | {(_C.REVEALED, messages.GraphRequest): _C.COMMITTED},
