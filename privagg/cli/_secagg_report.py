@@ -16,10 +16,9 @@ from privagg.cli._secagg_shared import (
     guarantee,
     inputs_of,
     parameters,
-    rounds_of,
 )
 from privagg.protocols import secagg
-from privagg.protocols.secagg import Params, Result
+from privagg.protocols.secagg import ROUNDS, Params, Result
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
 __all__ = ["simulation"]
@@ -53,7 +52,7 @@ def simulation(
     formula = secagg.expansion_formula(params)
     data = parameters(params) | inputs_of(material)
     data |= {
-        "dropouts": {name: sum(at == name for at in leaves.values()) for name in rounds_of(params)},
+        "dropouts": {name: sum(at == name for at in leaves.values()) for name in ROUNDS},
         "survivors": {name: len(who) for name, who in result.survivors.items()},
         "count": result.count,
         "weight_total": result.weight_total,

@@ -20,10 +20,8 @@ def draw(clients: int, count: int, before: str, entropy: Entropy) -> dict[int, s
     return {int(client): before for client in np.sort(np.argsort(keys, kind="stable")[:count])}
 
 
-def read(path: Path, clients: int, rounds: tuple[str, ...] = ROUNDS) -> dict[int, str]:
+def read(path: Path, clients: int) -> dict[int, str]:
     """Read a schedule: a JSON object of round name to the list of clients that leave before it.
-
-    `rounds` are those that there are.
 
     Raises
     ------
@@ -42,8 +40,8 @@ def read(path: Path, clients: int, rounds: tuple[str, ...] = ROUNDS) -> dict[int
     leaves: dict[int, str] = {}
     for name, indices in schedule.items():
         where = f"{path.name}, {name!r}"
-        if name not in rounds:
-            raise UsageError(path.name, f"round {name!r}", ", ".join(rounds))
+        if name not in ROUNDS:
+            raise UsageError(path.name, f"round {name!r}", ", ".join(ROUNDS))
         if not isinstance(indices, list):
             raise UsageError(where, type(indices).__name__, "a list of clients' indices")
         for index in indices:

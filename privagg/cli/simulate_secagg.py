@@ -134,6 +134,7 @@ def secagg(
     from privagg import entropy as entropies
     from privagg.cli import _secagg_identities
     from privagg.cli._secagg_report import simulation
+    from privagg.cli._secagg_shared import rounds_of
     from privagg.protocols import secagg as protocol
 
     given = RoundOptions.take(values)
@@ -169,6 +170,8 @@ def secagg(
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
+    for absent in sorted(set(leaves.values()) - set(rounds_of(params))):
+        note(options, f"No round {absent} against {given.threat}: they are gone in the next one.")
     record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
     began = time.perf_counter()
     try:
@@ -265,16 +268,10 @@ def _leaves(
     params: Params, drop_at: str | None, schedule: Path | None, own: Entropy
 ) -> dict[int, str]:
     from privagg.cli import _secagg_schedule
-    from privagg.cli._secagg_shared import rounds_of
     from privagg.protocols.secagg import thresholds
 
-    rounds = rounds_of(params)
     if schedule is not None:
-        return _secagg_schedule.read(schedule, params.clients, rounds)
-    if drop_at is not None and drop_at not in rounds:
-        raise UsageError(
-            "--drop-at", drop_at, f"a round against {params.threat.value}: {', '.join(rounds)}"
-        )
+        return _secagg_schedule.read(schedule, params.clients)
     gone = thresholds.dropouts(params.clients, params.dropout)
     before = drop_at or "masked-input"
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))

@@ -22,7 +22,6 @@ from privagg.protocols.secagg import (
     Phase,
     Policy,
     Receipt,
-    Threat,
     derivations,
 )
 from privagg.protocols.secagg import messages as layouts
@@ -228,7 +227,7 @@ class Arena:
         client = self.client(index)
         name = method or _METHODS[type(message)]
         if isinstance(message, layouts.SurvivorSet) and not method:
-            name = "consistency_check" if self.params.threat is Threat.ACTIVE else "unmasking"
+            name = "consistency_check" if self.params.signed else "unmasking"
         if name != "masked_input":
             answer: Message = getattr(client, name)(message)
             return answer
@@ -288,8 +287,7 @@ class Arena:
         """Return the round that a message to the victim belongs to."""
         if isinstance(message, bytes):
             return self.phase.title
-        active = self.params.threat is Threat.ACTIVE
-        if isinstance(message, layouts.SurvivorSet) and active and not method:
+        if isinstance(message, layouts.SurvivorSet) and self.params.signed and not method:
             return "consistency-check"
         return message.round
 

@@ -138,7 +138,7 @@ class Behaviour:
     def round_in(self, threat: Threat) -> str:
         """Return the name of the round in which it must be noticed against `threat`."""
         if self.round == SURVIVOR_SET:
-            return "consistency-check" if threat is Threat.ACTIVE else "unmasking"
+            return "consistency-check" if threat in SIGNED else "unmasking"
         return self.round
 
     def applies(self, threat: Threat, graph: Graph) -> bool:

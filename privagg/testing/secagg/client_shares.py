@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from privagg import keys, sharing
-from privagg.protocols.secagg import Phase, Threat, client_work
+from privagg.protocols.secagg import Phase, client_work
 from privagg.protocols.secagg.messages import (
     ConsistencySignature,
     MaskedInput,
@@ -17,6 +17,7 @@ from privagg.protocols.secagg.messages import (
 )
 from privagg.testing.secagg.arena import Arena, Inapplicable
 from privagg.testing.secagg.behaviour import (
+    SIGNED,
     Expect,
     Liar,
     behaviour,
@@ -31,7 +32,6 @@ from privagg.testing.secagg.forgery import (
 
 __all__: list[str] = []
 
-_ACTIVE = (Threat.ACTIVE,)
 _CLIENTS = Liar.CLIENTS
 
 
@@ -195,7 +195,7 @@ def _words_outside_the_encoding(arena: Arena) -> None:
 @behaviour(
     liar=_CLIENTS,
     expect=Expect.REFUSED,
-    threats=_ACTIVE,
+    threats=SIGNED,
     invariant="signed survivor sets",
     round="consistency-check",
     source="pitfall 1",
@@ -214,7 +214,7 @@ def _client_with_another_model(arena: Arena) -> None:
 @behaviour(
     liar=_CLIENTS,
     expect=Expect.REFUSED,
-    threats=_ACTIVE,
+    threats=SIGNED,
     invariant="signed survivor sets",
     round="consistency-check",
     source="CCS 2017, figure 4, round 3",

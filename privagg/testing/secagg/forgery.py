@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import field, keys
-from privagg.protocols.secagg import Phase, Threat, derivations
+from privagg.protocols.secagg import Graph, Phase, derivations, layout
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
     KeyRoster,
@@ -41,7 +41,9 @@ __all__ = [
     "replace_row",
     "signature_set",
     "signed_as",
-    "statement",
+    "sign_survivors",
+    "some_signers",
+    "view_of",
     "survivor_set",
     "without",
 ]
@@ -156,8 +158,7 @@ def bundle(arena: Arena) -> ShareBundle:
 
 def survivor_set(arena: Arena) -> SurvivorSet:
     """Play until the victim is due the survivor set, and return it."""
-    active = arena.params.threat is Threat.ACTIVE
-    arena.until(Phase.CONSISTENCY_CHECK if active else Phase.UNMASKING)
+    arena.until(Phase.CONSISTENCY_CHECK if arena.params.signed else Phase.UNMASKING)
     found = arena.due()
     assert isinstance(found, SurvivorSet)
     return found
@@ -209,13 +210,27 @@ def signature_set(arena: Arena) -> SignatureSet:
     return found
 
 
-def statement(arena: Arena, survivors: NDArray[np.uint32], *, model: bytes | None = None) -> bytes:
-    """Return what is signed over a survivor set, and the model if it is not the victim's."""
-    server = arena.server
-    return derivations.survivor_statement(
-        arena.context,
-        server.roster_digest,
-        arena.models[arena.victim] if model is None else model,
-        np.array(server.survivors()["share-keys"], np.uint32),
-        survivors,
-    )
+def some_signers(message: SignatureSet, flags: NDArray[np.bool_]) -> SignatureSet:
+    """Return the signatures of some of the signers."""
+    kept = flags[message.signers]
+    views = None if message.views is None else message.views[kept]
+    return replace(message, signers=flags, signatures=message.signatures[kept], views=views)
+
+
+def view_of(arena: Arena, client: int) -> bytes:
+    """Return the view of its neighbours that an honest server shows a client (sparse graph)."""
+    survivors = arena.server.survivors()["masked-input"]
+    flags = np.isin(arena.rosters[client].members, survivors)
+    return layout.pack_view(flags, arena.params)
+
+
+def sign_survivors(arena: Arena, client: int) -> bytes:
+    """Return a client's signature over what an honest server shows of who survived."""
+    bound = arena.context, arena.server.roster_digest, arena.models[arena.victim]
+    survived = arena.server.survivors()
+    if arena.params.graph is Graph.SPARSE:
+        said = derivations.view_statement(*bound, client, view_of(arena, client))
+    else:
+        sets = (np.array(survived[name], np.uint32) for name in ("share-keys", "masked-input"))
+        said = derivations.survivor_statement(*bound, *sets)
+    return arena.identities[client].sign(said)

@@ -187,6 +187,11 @@ def _of_server(behaviour: Behaviour, arena: Arena) -> Finding:
         return _finding(behaviour, arena, "BROKE DOWN", error, round=arena.phase.title)
     blame = tuple(arena.server.blame)
     refused = next((error for error in arena.refusals if error.peer in arena.liars), None)
+    if arena.ended is not None and refused is not None and behaviour.poisons:
+        # A sum that no inputs can have, after what the server has refused already.
+        return _finding(
+            behaviour, arena, "refused", refused, caught_by="server", round=refused.round
+        )
     if arena.ended is not None:
         right = behaviour.expect is Expect.ENDED and isinstance(arena.ended, behaviour.errors)
         outcome = "ended" if right else "ENDED THE ROUND"

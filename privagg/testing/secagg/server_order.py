@@ -26,7 +26,6 @@ from privagg.testing.secagg.forgery import bundle, survivor_set
 __all__: list[str] = []
 
 _SPARSE = (Graph.SPARSE,)
-_ACTIVE = (Threat.ACTIVE,)
 _SM = (Threat.SEMI_MALICIOUS,)
 
 
@@ -122,14 +121,13 @@ def _bundle_of_last_round(arena: Arena) -> None:
     text="The survivor set is that of the round before.",
 )
 def _survivors_of_last_round(arena: Arena) -> None:
-    active = arena.params.threat is Threat.ACTIVE
-    _replay(arena, Phase.CONSISTENCY_CHECK if active else Phase.UNMASKING)
+    _replay(arena, Phase.CONSISTENCY_CHECK if arena.params.signed else Phase.UNMASKING)
 
 
 @behaviour(
     invariant="same_round",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="pitfall 12",
     ends_round=False,
     text="Signatures and signers are those of the round before.",
@@ -174,7 +172,7 @@ def _ciphertexts_before_keys(arena: Arena) -> None:
 @behaviour(
     invariant="order",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="CCS 2017, figure 4, round 3",
     ends_round=False,
     text="Shares are asked for although the client has signed no survivor set.",
@@ -191,7 +189,7 @@ def _unmasking_without_consistency_check(arena: Arena) -> None:
 @behaviour(
     invariant="order",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="CCS 2017, figure 4, round 3",
     errors=(PeerError, UsageError),
     ends_round=False,

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.errors import Abort
-from privagg.protocols.secagg import Phase, Threat
+from privagg.protocols.secagg import Graph, Phase, Threat, layout
 from privagg.protocols.secagg.messages import (
     ConsistencySignature,
     SignatureSet,
+    SurvivorSet,
 )
 from privagg.testing.secagg.arena import Arena, Inapplicable
 from privagg.testing.secagg.behaviour import (
+    SIGNED,
     Cohort,
     Liar,
     behaviour,
@@ -22,14 +25,17 @@ from privagg.testing.secagg.behaviour import (
 from privagg.testing.secagg.forgery import (
     members_of,
     other_set,
+    sign_survivors,
     signature_set,
-    statement,
+    some_signers,
     survivor_set,
+    view_of,
 )
 
 __all__: list[str] = []
 
-_ACTIVE = (Threat.ACTIVE,)
+_ACTIVE, _SM = (Threat.ACTIVE,), (Threat.SEMI_MALICIOUS,)
+_SPARSE = (Graph.SPARSE,)
 _FIGURE_4 = "CCS 2017, figure 4"
 
 
@@ -61,7 +67,7 @@ def _survivor_equivocation(arena: Arena) -> None:
 @behaviour(
     invariant="signatures_are_valid",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="pitfall 1; Pasquini et al., CCS 2022",
     text=(
         "The victim is given another model than everyone else. Its signature is over that "
@@ -87,9 +93,81 @@ def _model_inconsistency(arena: Arena) -> None:
 
 
 @behaviour(
+    invariant="neighbours_were_told",
+    round="unmasking",
+    threats=_SM,
+    graphs=_SPARSE,
+    source="pitfall 2",
+    text=(
+        "The victim's neighbours are told that it has left, and sign that; the victim is told "
+        "that it is in the sum. They would give shares of its mask key, the others of its self "
+        "mask: its input opens."
+    ),
+)
+def _neighbours_told_otherwise(arena: Arena) -> None:
+    honest = survivor_set(arena)
+    arena.say(honest)
+    members = members_of(arena)
+    rows, views = [], []
+    for member in map(int, members):
+        shown = arena.ask(member)
+        assert isinstance(shown, SurvivorSet)
+        flags = shown.survivors & (arena.rosters[member].members != arena.victim)
+        reply = arena.reply(member, replace(shown, survivors=flags, cohort=shown.cohort - 1))
+        assert isinstance(reply, ConsistencySignature)
+        rows.append(np.frombuffer(reply.signature, np.uint8))
+        views.append(np.frombuffer(layout.pack_view(flags, arena.params), np.uint8))
+    arena.deliver(
+        SignatureSet(
+            tag=honest.tag,
+            signers=np.ones(len(members), np.bool_),
+            signatures=np.stack(rows),
+            views=np.stack(views),
+        )
+    )
+
+
+@behaviour(
+    invariant="neighbours_were_told",
+    round="unmasking",
+    threats=_SM,
+    graphs=_SPARSE,
+    source="pitfall 2",
+    text=(
+        "As neighbours-told-otherwise, but the server shows the victim other views than the "
+        "neighbours signed: that it survived."
+    ),
+)
+def _view_changed(arena: Arena) -> None:
+    message = signature_set(arena)
+    views = _views(message).copy()
+    views[0] ^= np.uint8(1)
+    arena.deliver(replace(message, views=views))
+
+
+@behaviour(
+    invariant="neighbours_were_told",
+    round="unmasking",
+    threats=_SM,
+    graphs=_SPARSE,
+    source="pitfall 2",
+    ends_round=False,
+    text="The signatures come without the views that they are over.",
+)
+def _views_left_out(arena: Arena) -> None:
+    message = signature_set(arena)
+    arena.deliver(replace(message, views=_views(message)[:0]))
+
+
+def _views(message: SignatureSet) -> NDArray[np.uint8]:
+    assert message.views is not None
+    return message.views
+
+
+@behaviour(
     invariant="enough_holders",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="CCS 2017, figure 4, round 4",
     errors=(Abort,),
     text="Fewer than t clients signed the set: the others may have been shown another.",
@@ -98,44 +176,47 @@ def _too_few_signatures(arena: Arena) -> None:
     message = signature_set(arena)
     few = arena.params.threshold - 1
     flags = message.signers & (np.cumsum(message.signers) <= few)
-    arena.deliver(replace(message, signers=flags, signatures=message.signatures[:few]))
+    arena.deliver(some_signers(message, flags))
 
 
 @behaviour(
     invariant="enough_holders",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="CCS 2017, figure 4, round 4",
     errors=(Abort,),
     text="No signature at all comes with the request for shares.",
 )
 def _survivor_signatures_dropped(arena: Arena) -> None:
     message = signature_set(arena)
-    none = np.zeros_like(message.signers)
-    arena.deliver(replace(message, signers=none, signatures=message.signatures[:0]))
+    arena.deliver(some_signers(message, np.zeros_like(message.signers)))
 
 
 @behaviour(
     invariant="signers_within_survivors",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     liar=Liar.COALITION,
     source="CCS 2017, figure 4, round 4",
     text="A colluder signs the set although it is not in it, in the place of someone who is.",
 )
 def _signer_outside_the_sum(arena: Arena) -> None:
-    colluder = arena.colluders[0]
     arena.until(Phase.MASKED_INPUT)
+    members = members_of(arena)
+    place = arena.peer_of_victim(arena.rosters[arena.victim])
+    colluder = int(members[place])
     arena.gone.add(colluder)
     message = signature_set(arena)
-    survivors = np.array(arena.server.survivors()["masked-input"], np.uint32)
-    signature = arena.identities[colluder].sign(statement(arena, survivors))
     flags = message.signers.copy()
-    place = int(np.flatnonzero(members_of(arena) == colluder)[0])
     flags[place] = True
     row = int(flags[:place].sum())
-    rows = np.insert(message.signatures, row, np.frombuffer(signature, np.uint8), axis=0)
-    arena.deliver(replace(message, signers=flags, signatures=rows))
+    signature = np.frombuffer(sign_survivors(arena, colluder), np.uint8)
+    views = message.views
+    if views is not None:
+        view = np.frombuffer(view_of(arena, colluder), np.uint8)
+        views = np.insert(views, row, view, axis=0)
+    signatures = np.insert(message.signatures, row, signature, axis=0)
+    arena.deliver(replace(message, signers=flags, signatures=signatures, views=views))
 
 
 def _with_signature(arena: Arena, signature: bytes) -> None:
@@ -150,7 +231,7 @@ def _with_signature(arena: Arena, signature: bytes) -> None:
 @behaviour(
     invariant="signatures_are_valid",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source=_FIGURE_4,
     text="One of the signatures is no one's.",
 )
@@ -161,7 +242,7 @@ def _survivor_signature_forged(arena: Arena) -> None:
 @behaviour(
     invariant="signatures_are_valid",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     liar=Liar.COALITION,
     source="pitfall 3",
     text=(
@@ -172,32 +253,39 @@ def _survivor_signature_forged(arena: Arena) -> None:
 def _survivor_signature_counted_twice(arena: Arena) -> None:
     message = signature_set(arena)
     signers = members_of(arena)[message.signers]
-    row = int(np.flatnonzero(np.isin(signers, arena.colluders))[0])
-    _with_signature(arena, message.signatures[row].tobytes())
+    rows = np.flatnonzero(np.isin(signers, arena.colluders))
+    if not len(rows):
+        raise Inapplicable("no colluder among the signers")
+    _with_signature(arena, message.signatures[rows[0]].tobytes())
 
 
 @behaviour(
     invariant="signatures_are_valid",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="pitfall 12",
     text="The signatures of the round before, over the same set of clients.",
 )
 def _survivor_signatures_of_last_round(arena: Arena) -> None:
     last = arena.last_round()
-    old = signature_set(last)
+    last.until(Phase.UNMASKING)
     message = signature_set(arena)
-    arena.deliver(replace(message, signers=old.signers, signatures=old.signatures))
+    signers = members_of(arena)[message.signers]
+    old = b"".join(last.server.signature_of(int(signer)) for signer in signers)
+    rows = np.frombuffer(old, np.uint8).reshape(message.signatures.shape)
+    arena.deliver(replace(message, signatures=rows))
 
 
 @behaviour(
     invariant="bitmap_covers_roster",
     round="unmasking",
-    threats=_ACTIVE,
+    threats=SIGNED,
     source="pitfall 2",
     text="The set of signers has a bit less than the roster.",
 )
 def _signers_of_another_roster(arena: Arena) -> None:
     message = signature_set(arena)
-    rows = message.signatures[: len(message.signatures) - int(message.signers[-1])]
-    arena.deliver(replace(message, signers=message.signers[:-1], signatures=rows))
+    kept = message.signers.copy()
+    kept[-1] = False
+    message = some_signers(message, kept)
+    arena.deliver(replace(message, signers=message.signers[:-1]))

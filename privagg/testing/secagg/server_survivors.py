@@ -24,6 +24,7 @@ from privagg.testing.secagg.forgery import (
     other_set,
     others,
     peers,
+    some_signers,
     survivor_set,
     without,
 )
@@ -186,14 +187,13 @@ def _unmasking_twice(arena: Arena) -> None:
         return
     flags = message.signers.copy()
     flags[others(arena, members_of(arena), flags)[0]] = False
-    rows = message.signatures[flags[message.signers]]
-    arena.deliver(replace(message, signers=flags, signatures=rows))
+    arena.deliver(some_signers(message, flags))
 
 
 @behaviour(
     invariant="masks are bound to the model",
     round="masked-input",
-    threats=(Threat.SEMI_HONEST, Threat.SEMI_MALICIOUS),
+    threats=(Threat.SEMI_HONEST,),
     source="pitfall 1; Pasquini et al., CCS 2022",
     expect=Expect.CONTAINED,
     text=(

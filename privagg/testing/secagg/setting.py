@@ -95,6 +95,11 @@ class LyingServer(Server):
             proof=None if self._draw is None else self._draw.proof(members),
         )
 
+    def signature_of(self, client: int) -> bytes:
+        """Return a client's signature over the survivors."""
+        signature: bytes = self._store.survivor_signatures[client].tobytes()
+        return signature
+
     @property
     def roster_digest(self) -> bytes:
         """The digest over keys (and graph) that they are bound to, too."""
