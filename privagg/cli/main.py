@@ -50,6 +50,14 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
         },
     ),
+    "bench": Branch(
+        "How fast things are here, beside peers that are installed.",
+        {
+            "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
+            "field": Leaf("privagg.cli.bench:field_command", "Time secret sharing."),
+            "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {

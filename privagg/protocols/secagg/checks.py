@@ -52,6 +52,7 @@ __all__ = [
     "policy_is_met",
     "same_draw",
     "same_round",
+    "sharer_statement",
     "survivors_include_self",
     "survivors_within_holders",
 ]
@@ -323,9 +324,7 @@ def own_statement(memory: ClientMemory, params: Params) -> bytes:
     """Return what this client signs of the survivor set it was shown."""
     if params.graph is Graph.SPARSE:
         view = layout.pack_view(memory.survivors, params)
-        return derivations.view_statement(
-            memory.context, memory.roster, memory.model, memory.own_index, view
-        )
+        return derivations.view_statement(b"survivors", *memory.bound, memory.own_index, view)
     return derivations.survivor_statement(
         memory.context,
         memory.roster,
@@ -335,46 +334,82 @@ def own_statement(memory: ClientMemory, params: Params) -> bytes:
     )
 
 
-def neighbours_were_told(message: SignatureSet, memory: ClientMemory, directory: Directory) -> None:
+def sharer_statement(memory: ClientMemory, params: Params) -> bytes:
+    """Return what this client signs with its masked input: whose ciphertexts it was shown."""
+    view = layout.pack_view(memory.holders, params)
+    return derivations.view_statement(b"sharers", *memory.bound, memory.own_index, view)
+
+
+def neighbours_were_told(
+    message: SignatureSet, memory: ClientMemory, directory: Directory
+) -> NDArray[np.bool_]:
     """Require that each signing neighbour was told that this client survived (sparse graph).
 
     With t such neighbours, 2t > k + corrupt leaves too few that were told the opposite to give away
-    this client's mask key; without them this client keeps its own shares to itself, and a server
-    that told neighbours different stories cannot collect what it needs.
+    this client's mask key; without them this client keeps its shares to itself, and a server that
+    told neighbours different stories cannot collect what it needs.
+
+    Returns
+    -------
+    (members,) bool array
+        The survivors that are known to have masks with this client: those that signed that it
+        survived or, where they have not signed, that its ciphertext came. Only of them does it give
+        shares of the self mask.
     """
-    slots = np.flatnonzero(message.signers)
-    views = message.views
-    if views is None or len(views) != len(slots):
-        raise PeerError(_SERVER, message.round, "not one view for each signature")
-    for slot, view, signature in zip(slots, views, message.signatures, strict=True):
-        neighbour, place = int(memory.members[slot]), int(memory.places[slot])
-        statement = derivations.view_statement(
-            memory.context, memory.roster, memory.model, neighbour, view.tobytes()
+    views, rest, rest_views = message.views, message.silent_signatures, message.silent_views
+    silent = message.silent
+    if views is None or silent is None or rest is None or rest_views is None:
+        raise PeerError(_SERVER, message.round, "no views beside the signatures")
+    told = _views_hold(b"survivors", message.signers, message.signatures, views, memory, directory)
+    if (message.signers & ~told).any():
+        neighbour = int(memory.members[int(np.argmax(message.signers & ~told))])
+        raise PeerError(
+            _SERVER, message.round, f"client {neighbour} was told that this client has left"
         )
+    return told | _views_hold(b"sharers", silent, rest, rest_views, memory, directory)
+
+
+def _views_hold(
+    purpose: bytes,
+    signers: NDArray[np.bool_],
+    signatures: NDArray[np.uint8],
+    views: NDArray[np.uint8],
+    memory: ClientMemory,
+    directory: Directory,
+) -> NDArray[np.bool_]:
+    """Return which members have signed a view with this client in it; refuse false signatures."""
+    holds = np.zeros(len(memory.members), np.bool_)
+    for slot, view, signature in zip(np.flatnonzero(signers), views, signatures, strict=True):
+        neighbour, place = int(memory.members[slot]), int(memory.places[slot])
+        statement = derivations.view_statement(purpose, *memory.bound, neighbour, view.tobytes())
         if not directory.verify(neighbour, statement, signature.tobytes()):
             raise PeerError(
                 _SERVER,
-                message.round,
+                "unmasking",
                 f"the signature of client {neighbour} is not over the view that is shown, or the "
                 "keys or the model differ",
             )
-        if not view[place >> 3] >> (place & 7) & 1:
-            raise PeerError(
-                _SERVER, message.round, f"client {neighbour} was told that this client has left"
-            )
+        holds[slot] = view[place >> 3] >> (place & 7) & 1
+    return holds
 
 
 def signatures_are_acceptable(
     message: SignatureSet, memory: ClientMemory, params: Params, policy: Policy
-) -> None:
-    """Require of the signatures over a survivor set all that the functions above say of them."""
+) -> NDArray[np.bool_]:
+    """Require of the signatures over a survivor set all that the functions above say of them.
+
+    Returns
+    -------
+    (members,) bool array
+        Of which survivors shares of the self mask may be given.
+    """
     bitmap_covers_roster(message.signers, len(memory.members), message.round)
     signers_within_survivors(message.signers, memory.survivors, memory.members)
     enough_holders(int(message.signers.sum()), params, message.round)
     if policy.roster is None:  # refused when the client is made
         raise UsageError("policy.roster", "none", "the clients' identities")
     if params.graph is Graph.SPARSE:
-        neighbours_were_told(message, memory, policy.roster)
-    else:
-        statement = own_statement(memory, params)
-        signatures_are_valid(message, memory.members, statement, policy.roster)
+        return neighbours_were_told(message, memory, policy.roster)
+    statement = own_statement(memory, params)
+    signatures_are_valid(message, memory.members, statement, policy.roster)
+    return np.ones(len(memory.members), np.bool_)

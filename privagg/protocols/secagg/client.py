@@ -6,6 +6,7 @@ graph), by one implementation: the graph only decides who a client's peers are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
 from privagg.protocols.secagg.client_order import OrderedParty
-from privagg.protocols.secagg.client_state import dump, load
+from privagg.protocols.secagg.client_state import ClientMemory, dump, load
 from privagg.protocols.secagg.identity import Signer
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -251,6 +252,7 @@ class Client(OrderedParty):
         *,
         weight: int = 1,
         model: bytes = b"",
+        out: NDArray[np.uint8] | None = None,
     ) -> MaskedInput:
         """Round 2: decrypt the peers' shares, then send the vector under the self and pair masks.
 
@@ -268,6 +270,9 @@ class Client(OrderedParty):
             Digest of the shared parameters that this client was given, 32 bytes
             (:func:`model_digest`), or empty. Clients that were given different ones add masks that
             do not cancel: a server which shows one client another model gets noise.
+        out : (MaskedInput.size(params),) uint8 array, optional
+            Receives the encoded message, tile by tile, so that neither `vector` nor the message
+            need fit in memory: both may be memory maps. After an error its bytes must not be sent.
 
         Raises
         ------
@@ -292,9 +297,11 @@ class Client(OrderedParty):
                 )
             if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
                 raise UsageError("model", type(model).__name__, "32 bytes, or none")
-            encoded = params.encoding.encode(
-                values, weight=weight, clients=params.clients, entropy=self._entropy
-            )
+            encoded = None
+            if out is None:  # else it is encoded as it is written
+                encoded = params.encoding.encode(
+                    values, weight=weight, clients=params.clients, entropy=self._entropy
+                )
             checks.cohort_is_large_enough(bundle.cohort, self._policy, params, bundle.round)
             checks.bitmap_covers_roster(bundle.present, len(memory.members), bundle.round)
             held, opened = client_work.open_shares(memory, bundle)
@@ -309,13 +316,22 @@ class Client(OrderedParty):
             checks.threshold_exceeds_equivocation(int(holders.sum()), params, self._policy)
             memory.held, memory.opened, memory.holders = held, opened, holders
             memory.model = model
-            words = encoded.words
-            client_work.add_masks(memory, params, words, bundle.present, model)
-            memory.clipped = encoded.clipped
-            memory.forget_mask_secrets()
-            return self._reply(
-                bundle, MaskedInput(tag=self._tag, bits=params.modulus_bits, vector=words)
+            masks = client_work.mask_streams(memory, params, bundle.present, model)
+            shell = MaskedInput(
+                tag=self._tag,
+                bits=params.modulus_bits,
+                vector=np.zeros(0, params.word),
+                signature=self._sign_if(params.views_signed, checks.sharer_statement),
             )
+            if encoded is None:
+                message, memory.clipped = client_work.write_input(
+                    params, values, masks, out, shell, weight=weight, entropy=self._entropy
+                )
+            else:
+                message = client_work.mask_input(params, encoded.words, masks, shell)
+                memory.clipped = encoded.clipped
+            memory.forget_mask_secrets()
+            return self._reply(bundle, message)
 
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.
@@ -332,7 +348,7 @@ class Client(OrderedParty):
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
             self._memory.survivors = survivors.survivors
-            signature = self._sign(checks.own_statement(self._memory, self._params))
+            signature = self._sign_if(True, checks.own_statement)
             return self._reply(survivors, ConsistencySignature(tag=self._tag, signature=signature))
 
     def unmasking(self, message: SurvivorSet | SignatureSet) -> UnmaskShares:
@@ -360,15 +376,23 @@ class Client(OrderedParty):
             if earlier is not None:
                 return earlier
             memory = self._memory
+            known = np.ones(len(memory.members), np.bool_)
             if isinstance(message, SignatureSet):
-                checks.signatures_are_acceptable(message, memory, self._params, self._policy)
+                known = checks.signatures_are_acceptable(
+                    message, memory, self._params, self._policy
+                )
             else:
                 checks.survivors_are_acceptable(message, memory, self._params, self._policy)
                 memory.survivors = message.survivors
             kind = memory.survivors.astype(np.intp)  # 0: the mask key's seed, 1: the self mask's
-            chosen = memory.held[np.arange(len(kind)), kind][memory.holders]
-            missing = ~memory.opened[memory.holders]
-            return self._reply(message, UnmaskShares(tag=self._tag, shares=chosen, missing=missing))
+            chosen = memory.held[np.arange(len(kind)), kind]
+            given = memory.opened & (known | ~memory.survivors)
+            chosen[~given] = 0
+            holders = memory.holders
+            return self._reply(
+                message,
+                UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),
+            )
 
     def delivered(self) -> None:
         """Release the last reply: the transport says that the server has it.
@@ -416,3 +440,6 @@ class Client(OrderedParty):
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)
+
+    def _sign_if(self, needed: bool, statement: Callable[[ClientMemory, Params], bytes]) -> bytes:
+        return self._sign(statement(self._memory, self._params)) if needed else b""

@@ -63,6 +63,11 @@ class ClientMemory:
         return self.index
 
     @property
+    def bound(self) -> tuple[bytes, bytes, bytes]:
+        """Context, roster digest and model digest: what signatures over views are bound to."""
+        return self.context, self.roster, self.model
+
+    @property
     def own_slot(self) -> int | None:
         """Position of this client among the members; None in the sparse graph."""
         at = np.flatnonzero(self.members == self.own_index)

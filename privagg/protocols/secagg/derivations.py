@@ -81,14 +81,18 @@ def survivor_statement(
     return keys.digest(b"privagg secagg survivors", context, roster, model, *sets)
 
 
-def view_statement(context: bytes, roster: bytes, model: bytes, client: int, view: bytes) -> bytes:
-    """Return what a client of the sparse graph signs in the consistency check: its view.
+def view_statement(
+    purpose: bytes, context: bytes, roster: bytes, model: bytes, client: int, view: bytes
+) -> bytes:
+    """Return what a client of the sparse graph signs of its neighbours: its view of them.
 
-    `view` has a bit per neighbour that `client` was shown, set if the server says it survived, in
-    the width that :func:`privagg.protocols.secagg.layout.view_bytes` says.
+    `view` has a bit per neighbour that `client` was shown, in the width that
+    :func:`privagg.protocols.secagg.layout.view_bytes` says: set, for ``b"sharers"``, if its
+    ciphertext came (with the masked input); for ``b"survivors"``, if the server says it survived
+    (in the consistency check).
     """
     ends = client.to_bytes(4, "little")
-    return keys.digest(b"privagg secagg view", context, roster, model, ends, view)
+    return keys.digest(b"privagg secagg view " + purpose, context, roster, model, ends, view)
 
 
 def model_digest(arrays: Iterable[NDArray[Any]]) -> bytes:

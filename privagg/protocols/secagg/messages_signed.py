@@ -27,7 +27,6 @@ from privagg.protocols.secagg.layout import (
     view_bytes,
 )
 from privagg.protocols.secagg.params import Params
-from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = [
     "ConsistencySignature",
@@ -70,6 +69,8 @@ class SignatureSet(Message):
     """Server to client, round 4: who signed (U4, a bit per member of the roster), and what.
 
     In the sparse graph ``views`` has a row per signer: what it was shown of its own neighbours.
+    ``silent`` marks survivors that have not signed, with their signatures and views from the round
+    before: whose ciphertexts they were shown.
     """
 
     kind: ClassVar[int] = 9
@@ -77,32 +78,45 @@ class SignatureSet(Message):
     signers: NDArray[np.bool_]
     signatures: NDArray[np.uint8] = field(repr=False)
     views: NDArray[np.uint8] | None = field(default=None, repr=False)
+    silent: NDArray[np.bool_] | None = field(default=None, repr=False)
+    silent_signatures: NDArray[np.uint8] | None = field(default=None, repr=False)
+    silent_views: NDArray[np.uint8] | None = field(default=None, repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
         writer.u32(len(self.signers)).bitmap(self.signers).raw_array(self.signatures)
-        if self.views is not None:
-            writer.raw_array(self.views)
+        if self.silent is not None:
+            writer.bitmap(self.silent)
+        for rows in (self.views, self.silent_signatures, self.silent_views):
+            if rows is not None:
+                writer.raw_array(rows)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         signers = read_flags(reader, params)
-        count = int(signers.sum())
+        count, width = int(signers.sum()), view_bytes(params)
+        signatures = reader.raw_array(count, SIGNATURE_BYTES)
+        if not params.views_signed:
+            return cls(tag=tag, signers=signers, signatures=signatures)
+        silent = reader.bitmap(len(signers))
+        if (silent & signers).any():
+            reader.fail("a client that has signed and has not")
+        rest = int(silent.sum())
         return cls(
             tag=tag,
             signers=signers,
-            signatures=reader.raw_array(count, SIGNATURE_BYTES),
-            views=(
-                reader.raw_array(count, view_bytes(params))
-                if params.graph is Graph.SPARSE
-                else None
-            ),
+            signatures=signatures,
+            views=reader.raw_array(count, width),
+            silent=silent,
+            silent_signatures=reader.raw_array(rest, SIGNATURE_BYTES),
+            silent_views=reader.raw_array(rest, width),
         )
 
     @staticmethod
     def size(params: Params, members: int, signers: int) -> int:
         """Return the encoded bytes for so many members and signatures."""
-        row = SIGNATURE_BYTES + (params.graph is Graph.SPARSE) * view_bytes(params)
-        return HEADER_BYTES + 4 + wire.bitmap_size(members) + signers * row
+        row = SIGNATURE_BYTES + params.views_signed * view_bytes(params)
+        bitmaps = (1 + params.views_signed) * wire.bitmap_size(members)
+        return HEADER_BYTES + 4 + bitmaps + signers * row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

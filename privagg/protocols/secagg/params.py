@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -263,6 +264,27 @@ class Params:
         return self.clients if self.graph is Graph.COMPLETE else self.neighbours
 
     @property
+    def views_signed(self) -> bool:
+        """Whether clients sign views of their neighbours: in the signed sparse graph."""
+        return self.signed and self.graph is Graph.SPARSE
+
+    @property
+    def honest_inputs(self) -> int:
+        """Honest inputs, the client's own included, in any sum that can be learned of it.
+
+        As many as the cohort's minimum leaves when the corrupt are taken out; in a semi-malicious
+        round, where a server can choose who has left when it knows the graph, only the honest
+        neighbours that are certain to be in it: at least t - c of its k, where c bounds the corrupt
+        ones among them (but for ``2**-sigma``).
+        """
+        if not self.views_signed:
+            return max(self.min_cohort - self.corrupt, 1)
+        held = thresholds.max_corrupt_holders(
+            self.clients, self.corrupt, self.neighbours, self.sigma
+        )
+        return self.threshold - held + 1
+
+    @property
     def signed(self) -> bool:
         """Whether messages are signed: in every threat model but the semi-honest one."""
         return self.threat is not Threat.SEMI_HONEST
@@ -290,8 +312,7 @@ class Params:
 
     def digest(self) -> bytes:
         """Return SHA-256 over the canonical form of every field; it binds all keys and messages."""
-        fields = dataclasses.asdict(self)
-        return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
+        return _digest(self)
 
     def capacity(self) -> int:
         """Return how many clients could add their largest input before the sum wraps."""
@@ -354,6 +375,13 @@ def _graph_fits_threat(graph: Graph, threat: Threat) -> None:
             "sparse, against a semi-malicious server",
             "In the complete graph choose threat='active': it assumes less and costs the same.",
         )
+
+
+@lru_cache(maxsize=64)
+def _digest(params: Params) -> bytes:
+    """Every message's first check asks for it, and it never changes."""
+    fields = dataclasses.asdict(params)
+    return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
 
 
 def _choice(name: str, value: _Choice | str, kind: type[_Choice]) -> _Choice:

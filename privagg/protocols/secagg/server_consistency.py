@@ -31,8 +31,8 @@ class Consistency:
         Context, roster digest and model digest that every statement is bound to.
     shared, in_sum, signed : (clients,) bool arrays
         U2, U3 and U4.
-    signatures : (clients, 64) uint8 array
-        The signatures that came.
+    signatures, sharer_signatures : (clients, 64) uint8 array
+        The signatures that came, over survivors and over sharers.
     members : callable
         The roster that a client was shown, by its index.
     """
@@ -43,12 +43,14 @@ class Consistency:
     in_sum: NDArray[np.bool_]
     signed: NDArray[np.bool_]
     signatures: NDArray[np.uint8] = field(repr=False)
+    sharer_signatures: NDArray[np.uint8] = field(repr=False)
     members: Callable[[int], NDArray[np.uint32]]
 
     def statement(self, client: int) -> bytes:
         """Return what `client` has to sign of the survivor set it was shown."""
         if self.params.graph is Graph.SPARSE:
-            return derivations.view_statement(*self.bound, client, self._view(client))
+            view = self._view(client, self.in_sum)
+            return derivations.view_statement(b"survivors", *self.bound, client, view)
         sets = (np.flatnonzero(flags).astype(np.uint32) for flags in (self.shared, self.in_sum))
         return derivations.survivor_statement(*self.bound, *sets)
 
@@ -56,16 +58,28 @@ class Consistency:
         """Return who signed among those `client` was shown, and what if it differs."""
         members = self.members(client)
         signers = members[self.signed[members]]
-        views = None
-        if self.params.graph is Graph.SPARSE:
-            rows = b"".join(self._view(int(signer)) for signer in signers)
-            views = np.frombuffer(rows, np.uint8).reshape(len(signers), -1)
+        flags, signatures = self.signed[members], self.signatures[signers]
+        if self.params.graph is not Graph.SPARSE:
+            return SignatureSet(tag=tag, signers=flags, signatures=signatures)
+        silent = self.in_sum[members] & ~flags
         return SignatureSet(
             tag=tag,
-            signers=self.signed[members],
-            signatures=self.signatures[signers],
-            views=views,
+            signers=flags,
+            signatures=signatures,
+            views=self._views(signers, self.in_sum),
+            silent=silent,
+            silent_signatures=self.sharer_signatures[members[silent]],
+            silent_views=self._views(members[silent], self.shared),
         )
 
-    def _view(self, client: int) -> bytes:
-        return layout.pack_view(self.in_sum[self.members(client)], self.params)
+    def sharer_statement(self, client: int) -> bytes:
+        """Return what `client` signs with its masked input: whose ciphertexts it was shown."""
+        view = self._view(client, self.shared)
+        return derivations.view_statement(b"sharers", *self.bound, client, view)
+
+    def _views(self, clients: NDArray[np.uint32], flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        rows = b"".join(self._view(int(client), flags) for client in clients)
+        return np.frombuffer(rows, np.uint8).reshape(-1, layout.view_bytes(self.params))
+
+    def _view(self, client: int, flags: NDArray[np.bool_]) -> bytes:
+        return layout.pack_view(flags[self.members(client)], self.params)

@@ -18,6 +18,7 @@ from privagg.protocols.secagg.messages import (
     ConsistencySignature,
     GraphProof,
     KeyRoster,
+    MaskedInput,
     ShareKeys,
     UnmaskShares,
 )
@@ -37,8 +38,8 @@ class Store:
         Advertised c and s keys.
     signatures : (clients, 64) uint8 array
         Signatures over them, where there are some.
-    survivor_signatures : (clients, 64) uint8 array
-        Signatures over the survivor sets, where there are some.
+    survivor_signatures, sharer_signatures : (clients, 64) uint8 arrays
+        Signatures over the survivor sets, and over whose ciphertexts came, where there are some.
     commitments : (clients, 32) uint8 array
         Commitments to the self-mask seeds.
     ciphertexts : (clients, k, CIPHERTEXT_BYTES) uint8 array
@@ -58,6 +59,7 @@ class Store:
         self.keys = np.zeros((clients, layout.BOTH_KEYS), np.uint8)
         self.signatures = np.zeros((clients if params.signed else 0, SIGNATURE_BYTES), np.uint8)
         self.survivor_signatures = np.zeros_like(self.signatures)
+        self.sharer_signatures = np.zeros_like(self.signatures)
         self.commitments = np.zeros((clients, layout.DIGEST_BYTES), np.uint8)
         self.ciphertexts = np.zeros((clients, slots, layout.CIPHERTEXT_BYTES), np.uint8)
         self.shares = np.zeros((0, 0, sharing.LIMBS), np.uint64)
@@ -127,21 +129,23 @@ class Store:
             proof=proof,
         )
 
-    def take_survivor_signature(
+    def take_signature(
         self,
         sender: int,
-        message: ConsistencySignature,
+        message: ConsistencySignature | MaskedInput,
         statement: bytes,
         directory: Directory | None,
     ) -> None:
-        """Keep a signature over the survivor sets, if it is over those of the round."""
+        """Keep a signature over survivors or sharers, if it is over those of the round."""
         if directory is None or not directory.verify(sender, statement, message.signature):
             raise PeerError(
                 sender,
                 message.round,
                 "a signature that is not over the sets and model of the round",
             )
-        self.survivor_signatures[sender] = np.frombuffer(message.signature, np.uint8)
+        survivors = isinstance(message, ConsistencySignature)
+        kept = self.survivor_signatures if survivors else self.sharer_signatures
+        kept[sender] = np.frombuffer(message.signature, np.uint8)
 
     def take_ciphertexts(
         self, sender: int, message: ShareKeys, topology: Topology, listed: NDArray[np.bool_]
