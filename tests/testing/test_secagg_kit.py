@@ -16,7 +16,6 @@ from mutants import (
     Talkative,
     Untyped,
     client_with,
-    client_without,
     server_with,
 )
 
@@ -30,6 +29,7 @@ from privagg.protocols.secagg import (
     client_work,
     derivations,
     messages,
+    pairing,
     rebuild,
     server_store,
 )
@@ -132,16 +132,33 @@ def test_every_seed_and_larger_rounds_pass():
 COMPOSED = {"survivors_are_acceptable", "signatures_are_acceptable"}
 """They call the others."""
 
+NO_CHECKS = {"own_statement", "sharer_statement"}
+"""What a client signs."""
+
 NEVER_ALONE = {"threshold_exceeds_equivocation"}
 """What policy_is_met has refused never comes so far; see the test below."""
 
 
-@pytest.mark.parametrize("name", sorted(set(checks.__all__) - COMPOSED - NEVER_ALONE))
+def nothing(*args):
+    return None
+
+
+def everyone(message, memory, *args):
+    return np.ones(len(memory.members), np.bool_)
+
+
+SKIPPED = {"neighbours_were_told": everyone, "signatures_are_acceptable": everyone}
+"""Checks that return something, as they are skipped; the others return nothing."""
+
+
+@pytest.mark.parametrize("name", sorted(set(checks.__all__) - COMPOSED - NO_CHECKS - NEVER_ALONE))
 def test_a_client_without_one_check_does_not_pass(name):
     attacks = of_invariant(name)
     assert attacks, f"no behaviour attacks {name}"
-    found = outcomes(client_without(checks, name), attacks)
-    assert "NOT CAUGHT" in found, found
+    found = outcomes(client_with(checks, name, SKIPPED.get(name, nothing)), attacks)
+    # Without the check of lengths it may be NumPy that refuses: that is no typed error.
+    crashes = {"WRONG ERROR"} if name == "bitmap_covers_roster" else set()
+    assert set(found) & ({"NOT CAUGHT"} | crashes), found
 
 
 @pytest.mark.parametrize("name", sorted(COMPOSED))
@@ -153,12 +170,13 @@ def test_a_client_without_any_check_of_a_set_does_not_pass(name):
         if one.round == rounds[name]
         and one.invariant in checks.__all__
         and one.invariant != "same_round"
-        and one.of_server
+        and one.expect is Expect.CAUGHT
+        and one.ends_round
     ]
     assert len(attacks) >= 7
-    found = outcomes(client_without(checks, name), attacks)
-    assert set(found) & {"NOT CAUGHT"}
-    assert "caught" not in found
+    found = outcomes(client_with(checks, name, SKIPPED.get(name, nothing)), attacks)
+    assert "NOT CAUGHT" in found
+    assert set(found) <= {"NOT CAUGHT", "WRONG ERROR"}
 
 
 def test_the_policy_implies_the_threshold_against_equivocation():
@@ -183,11 +201,11 @@ def roster(params):
 # Clients with something else wrong.
 
 
-def without_model(secret, context, roster, one, other, length, model=b""):
-    return ORIGINAL_SEED(secret, context, roster, one, other, length)
+MASK_SEEDS = pairing.mask_seeds
 
 
-ORIGINAL_SEED = derivations.pairwise_mask_seed
+def without_model(*args, **options):
+    return MASK_SEEDS(*args, **(options | {"model": b""}))
 
 
 def any_state(table, state, message):
@@ -226,7 +244,7 @@ FIXED = "keys and graph are fixed"
     ("make_client", "invariant"),
     [
         (
-            client_with(derivations, "pairwise_mask_seed", without_model),
+            client_with(pairing, "mask_seeds", without_model),
             "masks are bound to the model",
         ),
         (client_with(client_order, "next_state", any_state), "order"),

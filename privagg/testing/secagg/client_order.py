@@ -10,6 +10,7 @@ import numpy as np
 from privagg import sharing
 from privagg.errors import Abort
 from privagg.protocols.secagg import Phase
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.layout import FIELD_BITS, HEADER_BYTES
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -23,7 +24,7 @@ from privagg.testing.secagg.behaviour import (
     Liar,
     behaviour,
 )
-from privagg.testing.secagg.forgery import Sent, lie_in, other_elements
+from privagg.testing.secagg.forgery import Sent, lie_in, other_elements, words_of
 
 __all__: list[str] = []
 
@@ -72,7 +73,8 @@ def _client_that_answers_many_times(arena: Arena) -> None:
 )
 def _client_that_sends_two_vectors(arena: Arena) -> None:
     def lie(index: int, reply: MaskedInput) -> Sent:
-        return [reply, replace(reply, vector=reply.vector ^ reply.vector.dtype.type(1))]
+        words = words_of(arena, reply)
+        return [reply, replace(reply, vector=words ^ words.dtype.type(1))]
 
     lie_in(arena, Phase.MASKED_INPUT, lie)
 
@@ -110,7 +112,10 @@ def _client_ahead_of_its_time(arena: Arena) -> None:
         early: Message | None = None
         if phase is Phase.SHARE_KEYS:
             zeros = np.zeros(params.length, params.word)
-            early = MaskedInput(tag=reply.tag, bits=params.modulus_bits, vector=zeros)
+            signature = bytes(SIGNATURE_BYTES * params.views_signed)
+            early = MaskedInput(
+                tag=reply.tag, bits=params.modulus_bits, vector=zeros, signature=signature
+            )
         elif phase is Phase.MASKED_INPUT:
             rows = np.zeros((params.holders, sharing.LIMBS), np.uint64)
             missing = np.zeros(params.holders, np.bool_)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from privagg import keys, sharing
-from privagg.protocols.secagg import Phase, client_work
+from privagg.protocols.secagg import Graph, Phase, Threat, client_work
 from privagg.protocols.secagg.messages import (
     ConsistencySignature,
     MaskedInput,
@@ -28,6 +28,7 @@ from privagg.testing.secagg.forgery import (
     lie_in,
     other_elements,
     random_rows,
+    words_of,
 )
 
 __all__: list[str] = []
@@ -185,9 +186,10 @@ def _words_outside_the_encoding(arena: Arena) -> None:
     )
 
     def lie(index: int, reply: MaskedInput) -> Sent:
-        vector = reply.vector.astype(np.uint64)
+        words = words_of(arena, reply)
+        vector = words.astype(np.uint64)
         vector[0] = (int(vector[0]) + target - sum_of_first) % modulus
-        return [replace(reply, vector=vector.astype(reply.vector.dtype))]
+        return [replace(reply, vector=vector.astype(words.dtype))]
 
     lie_in(arena, Phase.MASKED_INPUT, lie)
 
@@ -228,6 +230,26 @@ def _client_that_signs_another_set(arena: Arena) -> None:
         return [replace(reply, signature=arena.identities[index].sign(b"another set"))]
 
     lie_in(arena, Phase.CONSISTENCY_CHECK, lie)
+
+
+@behaviour(
+    liar=_CLIENTS,
+    expect=Expect.REFUSED,
+    threats=(Threat.SEMI_MALICIOUS,),
+    graphs=(Graph.SPARSE,),
+    invariant="signed survivor sets",
+    round="masked-input",
+    source="pitfall 21",
+    text=(
+        "A client signs another view of whose ciphertexts it was shown than the server has, so "
+        "that its neighbours leave when they see the signature."
+    ),
+)
+def _client_that_signs_another_view(arena: Arena) -> None:
+    def lie(index: int, reply: MaskedInput) -> Sent:
+        return [replace(reply, signature=arena.identities[index].sign(b"another view"))]
+
+    lie_in(arena, Phase.MASKED_INPUT, lie)
 
 
 @behaviour(

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import field, keys
-from privagg.protocols.secagg import Graph, Phase, derivations, layout
+from privagg.protocols.secagg import Graph, Phase, derivations, layout, tiles
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
     KeyRoster,
+    MaskedInput,
     Message,
     ShareBundle,
     SignatureSet,
@@ -44,6 +45,7 @@ __all__ = [
     "sign_survivors",
     "some_signers",
     "view_of",
+    "words_of",
     "survivor_set",
     "without",
 ]
@@ -210,6 +212,13 @@ def signature_set(arena: Arena) -> SignatureSet:
     return found
 
 
+def words_of(arena: Arena, message: MaskedInput) -> NDArray[Any]:
+    """Return the words of a masked vector, however it is kept."""
+    words: NDArray[Any] = np.zeros(arena.params.length, arena.params.word)
+    tiles.add(words, message.vector)
+    return words
+
+
 def some_signers(message: SignatureSet, flags: NDArray[np.bool_]) -> SignatureSet:
     """Return the signatures of some of the signers."""
     kept = flags[message.signers]
@@ -229,7 +238,7 @@ def sign_survivors(arena: Arena, client: int) -> bytes:
     bound = arena.context, arena.server.roster_digest, arena.models[arena.victim]
     survived = arena.server.survivors()
     if arena.params.graph is Graph.SPARSE:
-        said = derivations.view_statement(*bound, client, view_of(arena, client))
+        said = derivations.view_statement(b"survivors", *bound, client, view_of(arena, client))
     else:
         sets = (np.array(survived[name], np.uint32) for name in ("share-keys", "masked-input"))
         said = derivations.survivor_statement(*bound, *sets)

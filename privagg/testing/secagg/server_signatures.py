@@ -10,19 +10,24 @@ from numpy.typing import NDArray
 from privagg import keys
 from privagg.errors import Abort
 from privagg.protocols.secagg import Graph, Phase, Threat, layout
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.messages import (
     ConsistencySignature,
+    ShareBundle,
     SignatureSet,
     SurvivorSet,
+    UnmaskShares,
 )
 from privagg.testing.secagg.arena import Arena, Inapplicable
 from privagg.testing.secagg.behaviour import (
     SIGNED,
     Cohort,
+    Expect,
     Liar,
     behaviour,
 )
 from privagg.testing.secagg.forgery import (
+    fewer,
     members_of,
     other_set,
     sign_survivors,
@@ -76,7 +81,13 @@ def _survivor_equivocation(arena: Arena) -> None:
 )
 def _model_inconsistency(arena: Arena) -> None:
     arena.models[arena.victim] = keys.digest(b"a model made for you")
-    arena.until(Phase.CONSISTENCY_CHECK)
+    arena.until(Phase.MASKED_INPUT)
+    for index in arena.present():
+        if index == arena.victim:
+            arena.server.believe(index, arena.say(arena.ask(index)))
+        else:
+            arena.exchange(index)
+    arena.server.close()
     for index in arena.present():
         message = arena.ask(index)
         if index == arena.victim:
@@ -117,12 +128,16 @@ def _neighbours_told_otherwise(arena: Arena) -> None:
         assert isinstance(reply, ConsistencySignature)
         rows.append(np.frombuffer(reply.signature, np.uint8))
         views.append(np.frombuffer(layout.pack_view(flags, arena.params), np.uint8))
+    none = np.zeros(len(members), np.bool_)
     arena.deliver(
         SignatureSet(
             tag=honest.tag,
-            signers=np.ones(len(members), np.bool_),
+            signers=~none,
             signatures=np.stack(rows),
             views=np.stack(views),
+            silent=none,
+            silent_signatures=np.zeros((0, SIGNATURE_BYTES), np.uint8),
+            silent_views=np.zeros((0, len(views[0])), np.uint8),
         )
     )
 
@@ -157,6 +172,82 @@ def _view_changed(arena: Arena) -> None:
 def _views_left_out(arena: Arena) -> None:
     message = signature_set(arena)
     arena.deliver(replace(message, views=_views(message)[:0]))
+
+
+def _with_a_silent_neighbour(arena: Arena) -> tuple[SignatureSet, int]:
+    """Play a round in which a neighbour was not shown the victim's ciphertext, and does not sign.
+
+    Returns
+    -------
+    message : SignatureSet
+        What the victim is due then.
+    place : int
+        That of the neighbour among the victim's.
+    """
+    arena.until(Phase.MASKED_INPUT)
+    place = arena.peer_of_victim(arena.rosters[arena.victim], arena.bystanders)
+    neighbour = int(members_of(arena)[place])
+    for index in arena.present():
+        if index != neighbour:
+            arena.exchange(index)
+    shown = arena.ask(neighbour)
+    assert isinstance(shown, ShareBundle)
+    where = np.flatnonzero(arena.rosters[neighbour].members == arena.victim)
+    reply = arena.reply(neighbour, fewer(shown, where, shown.cohort))
+    arena.server.believe(neighbour, reply)
+    arena.server.close()
+    for index in arena.present():
+        if index != neighbour:
+            arena.exchange(index)
+    arena.server.close()
+    message = arena.due()
+    assert isinstance(message, SignatureSet)
+    assert message.silent is not None
+    views = np.array(message.silent_views)
+    signed = arena.rosters[neighbour].members != arena.victim
+    row = int(message.silent[:place].sum())
+    views[row] = np.frombuffer(layout.pack_view(signed, arena.params), np.uint8)
+    return replace(message, silent_views=views), place
+
+
+@behaviour(
+    invariant="neighbours_were_told",
+    round="unmasking",
+    threats=_SM,
+    graphs=_SPARSE,
+    source="pitfall 2",
+    expect=Expect.CONTAINED,
+    text=(
+        "A neighbour was not shown the victim's ciphertext, so that the two have no masks with "
+        "each other, and the server keeps it from signing what it was told of survivors. The "
+        "victim may go on, but must give no share of that neighbour's self mask."
+    ),
+)
+def _neighbour_without_masks(arena: Arena) -> str | None:
+    message, place = _with_a_silent_neighbour(arena)
+    answer = arena.deliver(message)
+    assert isinstance(answer, UnmaskShares)
+    kept = answer.missing[place] and not answer.shares[place].any()
+    return "no share of its self mask given" if kept else None
+
+
+@behaviour(
+    invariant="neighbours_were_told",
+    round="unmasking",
+    threats=_SM,
+    graphs=_SPARSE,
+    source="pitfall 2",
+    text=(
+        "As neighbour-without-masks, but the server shows another view than the neighbour "
+        "signed with its input: that it was shown the victim's ciphertext."
+    ),
+)
+def _silent_view_changed(arena: Arena) -> None:
+    message, _ = _with_a_silent_neighbour(arena)
+    assert message.silent_views is not None
+    views = message.silent_views.copy()
+    views[0] = np.uint8(0xFF)
+    arena.deliver(replace(message, silent_views=views))
 
 
 def _views(message: SignatureSet) -> NDArray[np.uint8]:
@@ -288,4 +379,5 @@ def _signers_of_another_roster(arena: Arena) -> None:
     kept = message.signers.copy()
     kept[-1] = False
     message = some_signers(message, kept)
-    arena.deliver(replace(message, signers=message.signers[:-1]))
+    silent = None if message.silent is None else message.silent[:-1]
+    arena.deliver(replace(message, signers=message.signers[:-1], silent=silent))

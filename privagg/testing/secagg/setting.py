@@ -95,6 +95,12 @@ class LyingServer(Server):
             proof=None if self._draw is None else self._draw.proof(members),
         )
 
+    def believe(self, sender: int, message: layouts.MaskedInput) -> None:
+        """Count a masked input whatever is signed with it; it is not added to the sum."""
+        if self._params.views_signed:
+            self._store.sharer_signatures[sender] = np.frombuffer(message.signature, np.uint8)
+        self._here[Phase.MASKED_INPUT][sender] = True
+
     def signature_of(self, client: int) -> bytes:
         """Return a client's signature over the survivors."""
         signature: bytes = self._store.survivor_signatures[client].tobytes()
