@@ -22,7 +22,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import Sent, lie_in, signed_as
 
-__all__: list[str] = []
+__all__ = ()
 
 _SPARSE = (Graph.SPARSE,)
 _SM = (Threat.SEMI_MALICIOUS,)

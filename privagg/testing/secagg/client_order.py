@@ -26,7 +26,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import Sent, lie_in, other_elements, words_of
 
-__all__: list[str] = []
+__all__ = ()
 
 _CLIENTS = Liar.CLIENTS
 

@@ -31,7 +31,7 @@ from privagg.testing.secagg.forgery import (
     words_of,
 )
 
-__all__: list[str] = []
+__all__ = ()
 
 _CLIENTS = Liar.CLIENTS
 

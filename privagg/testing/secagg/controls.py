@@ -12,7 +12,7 @@ from privagg.protocols.secagg.messages import ShareKeys
 from privagg.testing.secagg.arena import Accused, Arena
 from privagg.testing.secagg.behaviour import Expect, Liar, behaviour
 
-__all__: list[str] = []
+__all__ = ()
 
 _SOURCE = "control"
 

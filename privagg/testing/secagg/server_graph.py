@@ -23,7 +23,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import attackers_keys, replace_row, signed_as
 
-__all__: list[str] = []
+__all__ = ()
 
 _SPARSE = (Graph.SPARSE,)
 _SM = (Threat.SEMI_MALICIOUS,)

@@ -17,7 +17,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import keep
 
-__all__: list[str] = []
+__all__ = ()
 
 _COMPLETE = (Graph.COMPLETE,)
 _SPARSE = (Graph.SPARSE,)

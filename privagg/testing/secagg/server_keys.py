@@ -26,7 +26,7 @@ from privagg.testing.secagg.forgery import (
     signed_as,
 )
 
-__all__: list[str] = []
+__all__ = ()
 
 _COMPLETE = (Graph.COMPLETE,)
 _MITM = "pitfall 5; CCS 2017, section 6.2"

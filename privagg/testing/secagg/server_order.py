@@ -23,7 +23,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import bundle, survivor_set
 
-__all__: list[str] = []
+__all__ = ()
 
 _SPARSE = (Graph.SPARSE,)
 _SM = (Threat.SEMI_MALICIOUS,)

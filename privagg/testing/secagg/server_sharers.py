@@ -21,7 +21,7 @@ from privagg.testing.secagg.behaviour import (
 )
 from privagg.testing.secagg.forgery import bundle, fewer, members_of, others
 
-__all__: list[str] = []
+__all__ = ()
 
 _COMPLETE = (Graph.COMPLETE,)
 _FIGURE_4 = "CCS 2017, figure 4"

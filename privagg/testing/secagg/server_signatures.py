@@ -37,7 +37,7 @@ from privagg.testing.secagg.forgery import (
     view_of,
 )
 
-__all__: list[str] = []
+__all__ = ()
 
 _ACTIVE, _SM = (Threat.ACTIVE,), (Threat.SEMI_MALICIOUS,)
 _SPARSE = (Graph.SPARSE,)

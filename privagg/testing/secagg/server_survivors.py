@@ -29,7 +29,7 @@ from privagg.testing.secagg.forgery import (
     without,
 )
 
-__all__: list[str] = []
+__all__ = ()
 
 _COMPLETE = (Graph.COMPLETE,)
 _FIGURE_4 = "CCS 2017, figure 4"
