@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from privagg import entropy as entropies
 from privagg import keyfiles
 from privagg.errors import UsageError
 from privagg.keys import Identity
-from privagg.protocols.secagg import Roster
+from privagg.protocols.secagg import Params, Roster, Signer
 
-__all__ = ["read"]
+__all__ = ["of"]
 
 
-def read(
-    roster_file: Path | None, folder: Path | None, *, clients: int, signed: bool, threat: str
-) -> tuple[list[Identity] | None, Roster | None]:
-    """Return the identities in the roster's order, and the roster; None where new ones are made.
+def of(
+    params: Params, roster_file: Path | None, folder: Path | None, seed: int | None
+) -> tuple[list[Signer] | None, Roster | None]:
+    """Return the identities in the roster's order, and the roster; None where nothing is signed.
 
     Parameters
     ----------
+    params : Params
+        The round.
     roster_file, folder : Path, optional
         Both or neither: what ``privagg keys roster`` wrote, and a folder with the identity file of
-        everyone in it, under any name.
-    clients : int
-        Of the round.
-    signed : bool
-        Whether messages are signed.
-    threat : str
-        The threat model, for messages.
+        everyone in it, under any name. New ones are made where they are left out.
+    seed : int, optional
+        What new ones are made from.
 
     Raises
     ------
@@ -36,18 +35,29 @@ def read(
         missing or encrypted.
     """
     if roster_file is None and folder is None:
-        return None, None
-    if not signed:
+        return _new(params, seed) if params.signed else (None, None)
+    if not params.signed:
         flag = "--roster" if roster_file is not None else "--identities"
         raise UsageError(
             flag,
-            f"given where the threat model is {threat}",
+            f"given where the threat model is {params.threat.value}",
             "a threat model in which messages are signed",
             "Choose --threat active or --threat semi-malicious.",
         )
     if roster_file is None or folder is None:
         lacks, has = ("--roster", "--identities") if folder else ("--identities", "--roster")
         raise UsageError(lacks, "nothing", f"a value beside {has}", "Leave out both for new ones.")
+    return _read(roster_file, folder, params.clients)
+
+
+def _new(params: Params, seed: int | None) -> tuple[list[Signer], Roster]:
+    """Make them as the run itself would."""
+    source = entropies.from_seed(seed)
+    made = [Identity.generate(source.spawn(f"identity/{i}")) for i in range(params.clients)]
+    return list(made), Roster(identity.public for identity in made)
+
+
+def _read(roster_file: Path, folder: Path, clients: int) -> tuple[list[Signer], Roster]:
     roster = Roster.load(roster_file)
     if len(roster) != clients:
         raise UsageError("--roster", f"{len(roster)} identities", f"one for each of {clients}")
@@ -55,7 +65,7 @@ def read(
     for path in sorted(folder.iterdir()):
         if path.is_file() and keyfiles.kind_of(path) in ("identity", "encrypted identity"):
             found[keyfiles.read_public(path)[0]] = path
-    identities = []
+    identities: list[Signer] = []
     for place, public in enumerate(roster.identities):
         if public not in found:
             raise UsageError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
-    from privagg.protocols.secagg import Directory, Params, Result, Signer, Transcript
+    from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
@@ -107,6 +107,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
 @click.option("--transcript-payloads", is_flag=True, help="Write the messages' bytes too: base64.")
+@file_option("--roster-out", "FILE.json", "Write the clients' identities, for `audit secagg`.")
 def secagg(
     source: Path | None,
     layout: str,
@@ -122,6 +123,7 @@ def secagg(
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
+    roster_out: Path | None,
     options: Options,
     **values: Any,
 ) -> None:
@@ -142,7 +144,7 @@ def secagg(
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
-        _check_apart(apart | {"--transcript": transcript})
+        _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
         if _catalogue(misbehave, given, options):
             return
     if transcript_payloads and transcript is None:
@@ -161,9 +163,7 @@ def secagg(
         clip=material.clip,
         max_weight=material.max_weight,
     )
-    signers, directory = _secagg_identities.read(
-        roster, identities, clients=inputs.clients, signed=params.signed, threat=given.threat
-    )
+    signers, directory = _secagg_identities.of(params, roster, identities, seed)
     if sum_out is not None:
         _check_sum_out(sum_out, inputs.vectors[0])
     _check_memory(params, workers, payloads=transcript_payloads)
@@ -173,6 +173,12 @@ def secagg(
     for absent in sorted(set(leaves.values()) - set(rounds_of(params))):
         note(options, f"No round {absent} against {given.threat}: they are gone in the next one.")
     record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    if roster_out is not None:
+        if directory is None:
+            allowed = "a threat model with identities: --threat semi-malicious or active"
+            raise UsageError("--roster-out", roster_out.name, allowed)
+        directory.save(roster_out)
+        note(options, f"Wrote {roster_out}")
     began = time.perf_counter()
     try:
         with progress(options) as step:
@@ -190,11 +196,11 @@ def secagg(
             )
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
-        _write_transcript(transcript, record, params, seed, str(abort), options)
+        _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
     wall = time.perf_counter() - began
     emit(simulation(result, material, leaves, wall), options)
-    _write_transcript(transcript, record, params, seed, None, options)
+    _write_transcript(transcript, record, params, directory, seed, None, options)
     if sum_out is not None:
         _write_sum(sum_out, result)
         note(options, f"Wrote {sum_out}")
@@ -250,7 +256,7 @@ def _misbehave(
     material: Material,
     seed: int | None,
     identities: Sequence[Signer] | None,
-    roster: Directory | None,
+    roster: Roster | None,
     options: Options,
 ) -> NoReturn:
     """Play the round with a liar in it, report, and end."""
@@ -305,29 +311,18 @@ def _write_transcript(
     path: Path | None,
     record: Transcript | None,
     params: Params,
+    roster: Roster | None,
     seed: int | None,
     aborted: str | None,
     options: Options,
 ) -> None:
     if path is None or record is None:
         return
-    from privagg.report import SCHEMA_VERSION
+    from privagg.protocols.secagg import transcript_file
 
-    header: dict[str, object] = {
-        "schema_version": SCHEMA_VERSION,
-        "protocol": "secagg",
-        "threat": params.threat.value,
-        "graph": params.graph.value,
-        "clients": params.clients,
-        "dim": params.dim,
-        "threshold": params.threshold,
-        "neighbours": params.neighbours,
-        "modulus_bits": params.modulus_bits,
-        "params_digest": params.digest().hex(),
-        "insecure_seed": seed is not None,
-        "messages": len(record),
-        "aborted": aborted,
-    }
+    header = transcript_file.header_of(
+        params, record, roster=roster, insecure_seed=seed is not None, aborted=aborted
+    )
     with path.open("w", encoding="utf-8") as file:
         record.write(file, header)
     note(options, f"Wrote {path}")
