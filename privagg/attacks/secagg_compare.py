@@ -32,7 +32,7 @@ from privagg.protocols.secagg.messages import (
     SurvivorSet,
     UnmaskShares,
 )
-from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = ["Comparison"]
 
@@ -320,5 +320,6 @@ class Comparison:
                     self._note(
                         "altered-signature", message.round, detail, [shadow.index], SignatureSet
                     )
-        what = "sets of signatures that differ"
-        self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)
+        if self.record.rules.params.graph is Graph.COMPLETE:  # else each is shown its neighbours'
+            what = "sets of signatures that differ"
+            self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)
