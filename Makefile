@@ -24,7 +24,12 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS)
 MARKED := -n 0 --timeout 0 -v
 
-.PHONY: help demo dev test check format sweep golden wheel-check clean
+# An environment of their own: peers pin versions of libraries that are ours, too.
+PEERS_VENV ?= .venv-peers
+PEERS := flwr python-flint gmpy2 galois
+PEERS_BENCH := $(PEERS_VENV)/bin/privagg bench
+
+.PHONY: help demo dev test check format sweep golden wheel-check bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +40,7 @@ help:
 	@echo 'make sweep        long sweeps'
 	@echo 'make golden       long golden runs'
 	@echo 'make wheel-check  build, install elsewhere, import every module from there'
+	@echo 'make bench-peers  install the peers in an environment of their own and time them beside us'
 	@echo 'make dev          only install .venv with the development tools'
 	@echo 'make clean        remove all that these commands made'
 
@@ -90,6 +96,16 @@ wheel-check: dev
 	  cd "$$away"; \
 	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
 
+$(PEERS_VENV)/.installed: $(REQUIREMENTS)
+	$(PYTHON) -m venv --clear $(PEERS_VENV)
+	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e . $(PEERS)
+	@touch $@
+
+bench-peers: $(PEERS_VENV)/.installed
+	$(PEERS_BENCH) prg --against flower
+	$(PEERS_BENCH) field --against flower
+	$(PEERS_BENCH) secagg --clients 100 --dim 1000000 --against flower
+
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find privagg tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

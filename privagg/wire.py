@@ -278,6 +278,16 @@ class Reader:
         except LayoutError as error:
             self.fail(f"packed vector ending at byte {self._at}: {error}")
 
+    def packed_bytes(self, count: int, bits: int) -> NDArray[np.uint8]:
+        """Read such a vector without unpacking it: its bytes, not copied, padding checked."""
+        size = packed_size(count, bits)
+        part = np.frombuffer(self._take(size, f"bytes ({count} values of {bits} bits)"), np.uint8)
+        try:
+            _check_padding(part, count * bits)
+        except LayoutError as error:
+            self.fail(f"packed vector ending at byte {self._at}: {error}")
+        return part
+
     def end(self) -> None:
         """Check that nothing is left."""
         if self.remaining:

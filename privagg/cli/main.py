@@ -50,6 +50,23 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
         },
     ),
+    "bench": Branch(
+        "How fast things are here, beside peers that are installed.",
+        {
+            "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
+            "field": Leaf("privagg.cli.bench:field_command", "Time secret sharing."),
+            "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+        },
+    ),
+    "audit": Branch(
+        "Attack what an aggregator sees and say what leaks.",
+        {
+            "secagg": Leaf(
+                "privagg.cli.audit_secagg:secagg",
+                "Audit a secure aggregation round from its transcript.",
+            ),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {

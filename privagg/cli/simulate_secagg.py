@@ -28,7 +28,7 @@ from privagg.errors import Abort, UsageError
 if TYPE_CHECKING:
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
-    from privagg.protocols.secagg import Params, Result, Transcript
+    from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
@@ -84,6 +84,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
 @click.option("--transcript-payloads", is_flag=True, help="Write the messages' bytes too: base64.")
+@file_option("--roster-out", "FILE.json", "Write the clients' identities, for `audit secagg`.")
 def secagg(
     source: Path | None,
     layout: str,
@@ -96,6 +97,7 @@ def secagg(
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
+    roster_out: Path | None,
     options: Options,
     **values: Any,
 ) -> None:
@@ -133,6 +135,13 @@ def secagg(
     _check_memory(params, workers, payloads=transcript_payloads)
     leaves = _leaves(params, drop_at, schedule, own)
     record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    identities, roster = _identities(params, seed)
+    if roster_out is not None:
+        if roster is None:
+            allowed = "a threat model with identities: --threat semi-malicious or active"
+            raise UsageError("--roster-out", roster_out.name, allowed)
+        roster.save(roster_out)
+        note(options, f"Wrote {roster_out}")
     began = time.perf_counter()
     try:
         with progress(options) as step:
@@ -143,16 +152,18 @@ def secagg(
                 dropouts=leaves,
                 seed=seed,
                 workers=workers,
+                identities=identities,
+                roster=roster,
                 transcript=record,
                 progress=step,
             )
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
-        _write_transcript(transcript, record, params, seed, str(abort), options)
+        _write_transcript(transcript, record, params, roster, seed, str(abort), options)
         raise
     wall = time.perf_counter() - began
     emit(simulation(result, material, leaves, wall), options)
-    _write_transcript(transcript, record, params, seed, None, options)
+    _write_transcript(transcript, record, params, roster, seed, None, options)
     if sum_out is not None:
         _write_sum(sum_out, result)
         note(options, f"Wrote {sum_out}")
@@ -197,6 +208,19 @@ def _leaves(
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
 
 
+def _identities(params: Params, seed: int | None) -> tuple[list[Signer] | None, Roster | None]:
+    """Make the clients' identities where messages are signed, as the run itself would."""
+    if not params.signed:
+        return None, None
+    from privagg import entropy as entropies
+    from privagg import keys
+    from privagg.protocols.secagg import Roster
+
+    source = entropies.from_seed(seed)
+    made = [keys.Identity.generate(source.spawn(f"identity/{i}")) for i in range(params.clients)]
+    return list(made), Roster(identity.public for identity in made)
+
+
 def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
     """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
     from privagg.cli._secagg_costs import memory_here, memory_needed
@@ -225,29 +249,18 @@ def _write_transcript(
     path: Path | None,
     record: Transcript | None,
     params: Params,
+    roster: Roster | None,
     seed: int | None,
     aborted: str | None,
     options: Options,
 ) -> None:
     if path is None or record is None:
         return
-    from privagg.report import SCHEMA_VERSION
+    from privagg.protocols.secagg import transcript_file
 
-    header: dict[str, object] = {
-        "schema_version": SCHEMA_VERSION,
-        "protocol": "secagg",
-        "threat": params.threat.value,
-        "graph": params.graph.value,
-        "clients": params.clients,
-        "dim": params.dim,
-        "threshold": params.threshold,
-        "neighbours": params.neighbours,
-        "modulus_bits": params.modulus_bits,
-        "params_digest": params.digest().hex(),
-        "insecure_seed": seed is not None,
-        "messages": len(record),
-        "aborted": aborted,
-    }
+    header = transcript_file.header_of(
+        params, record, roster=roster, insecure_seed=seed is not None, aborted=aborted
+    )
     with path.open("w", encoding="utf-8") as file:
         record.write(file, header)
     note(options, f"Wrote {path}")

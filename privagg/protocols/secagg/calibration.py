@@ -1,9 +1,10 @@
-"""Unit costs of this machine, measured in about a second, and how they add up to a round.
+"""Unit costs of this machine, measured in a second or two, and how they add up to a round.
 
 The model: a client pays per peer (two key agreements, key derivation, encryption and decryption),
 per peer and coordinate (the mask stream), per coordinate (encoding and packing) and per share; the
 server pays per edge for relaying, per client that left for rebuilding its masks, and per coordinate
-for each mask it takes off. CPU seconds, single thread.
+for each mask it takes off. CPU seconds, single thread. Costs are medians: a round is long enough to
+meet a busy machine's average, not its best moment.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, layout, messages
+from privagg.protocols.secagg import derivations, layout, messages, pairing
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
+from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import Phase
@@ -114,18 +120,22 @@ def _signed_rounds(params: Params) -> int:
 
 def measure(params: Params) -> Units:
     """Measure the unit costs for rounds like `params`, on this machine, now."""
-    small, large = _round_seconds(params, 6), _round_seconds(params, 30)
-    # seconds(n) = n * fixed + n * (n - 1) * per peer, for clients and server alike.
-    per_peer = [max((b / 30 - a / 6) / 24, 0.0) for a, b in zip(small, large, strict=True)]
-    fixed = [max(a / 6 - 5 * peer, 0.0) for a, peer in zip(small, per_peer, strict=True)]
+    few, many = _small(params, 8), _small(params, 40)
+    _round_seconds(few)  # compiles, and fills the caches
+    small, large = (_medians([_round_seconds(size) for _ in range(3)]) for size in (few, many))
+    client_fixed, client_peer = _fit(small[0], large[0], 8, 40)
+    # A server's edges are cheap: they show in larger rounds only, which need no clients.
+    served = [median(_server_seconds(_small(params, n)) for _ in range(3)) for n in (40, 240)]
+    _, server_edge = _fit(served[0], served[1], 40, 240)
+    server_fixed = max(large[1] / 40 - 39 * server_edge, 0.0)
     stream, seed = _stream_seconds(params)
     vector_client, vector_server = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
     return Units(
-        client_fixed=fixed[0],
-        client_peer=per_peer[0],
-        server_fixed=fixed[1],
-        server_edge=per_peer[1],
+        client_fixed=client_fixed,
+        client_peer=client_peer,
+        server_fixed=server_fixed,
+        server_edge=server_edge,
         stream=stream,
         seed=seed,
         vector_client=vector_client,
@@ -135,7 +145,7 @@ def measure(params: Params) -> Units:
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
         verification=_verification_seconds(),
-        self_seed=_best(
+        self_seed=_typical(
             lambda: [
                 (
                     derivations.commitment(bytes(16), bytes(32), client),
@@ -148,83 +158,117 @@ def measure(params: Params) -> Units:
     )
 
 
-def _best(work: Callable[[], object], repeats: int = 3) -> float:
-    """Return the least CPU seconds of `repeats` calls, after one that warms up."""
+def _typical(work: Callable[[], object], repeats: int = 5) -> float:
+    """Return the median CPU seconds of `repeats` calls, after one that warms up."""
     work()
     seconds = []
     for _ in range(repeats):
         began = time.thread_time()
         work()
         seconds.append(time.thread_time() - began)
-    return min(seconds)
+    return median(seconds)
 
 
-def _round_seconds(params: Params, clients: int) -> tuple[float, float]:
-    """Return the (clients', server's) seconds of a real round of one coordinate, keys to shares."""
-    small = replace(
+def _medians(runs: list[tuple[float, float]]) -> tuple[float, float]:
+    return median(run[0] for run in runs), median(run[1] for run in runs)
+
+
+def _fit(small: float, large: float, few: int, many: int) -> tuple[float, float]:
+    """Return (fixed, per peer) of ``seconds(n) = n * fixed + n * (n - 1) * per peer``."""
+    peer = max((large / many - small / few) / (many - few), 0.0)
+    return max(small / few - (few - 1) * peer, 0.0), peer
+
+
+def _small(params: Params, clients: int) -> Params:
+    """Return a semi-honest round of one coordinate; signatures are measured on their own."""
+    return replace(
         params,
         clients=clients,
         dim=1,
         graph=Graph.COMPLETE,
-        threat=Threat.SEMI_HONEST,  # signatures are measured on their own
+        threat=Threat.SEMI_HONEST,
         neighbours=clients - 1,
         threshold=2,
         corrupt=0,
         dropout=0.0,
         min_cohort=2,
     )
-    spent = [float("inf"), float("inf")]
-    for _ in range(3):
-        once = _play(small)
-        spent = [min(before, now) for before, now in zip(spent, once, strict=True)]
-    return spent[0], spent[1]
 
 
-def _play(params: Params) -> tuple[float, float]:
-    spent = {"client": 0.0, "server": 0.0}
-
-    def timed(party: str, work: Callable[[], bytes]) -> bytes:
-        began = time.thread_time()
-        result = work()
-        spent[party] += time.thread_time() - began
-        return result
-
+def _round_seconds(params: Params) -> tuple[float, float]:
+    """Return the clients' and the server's seconds of a real round, up to its last close."""
     server = Server(params)
     clients = [Client(params) for _ in range(params.clients)]
-    low = 0.0 if params.encoding.clip is not None else 0
-    vector = np.full(params.dim, low)
-    while server.phase is not Phase.DONE:
-        first = server.phase is Phase.ADVERTISE_KEYS
+    vector = np.zeros(params.dim, np.int64 if params.encoding.clip is None else np.float64)
+    clients_spent = server_spent = 0.0
+    while True:
         for index, client in enumerate(clients):
-
-            def send(index: int = index, first: bool = first) -> bytes:
-                message = server.start(index) if first else server.message_for(index)
-                return message.encode()
-
-            data = timed("server", send)
-
-            def answer(client: Client = client, data: bytes = data) -> bytes:
-                message = messages.decode(data, params, peer="server")
-                if isinstance(message, messages.Start):
-                    return client.advertise_keys(message).encode()
-                if isinstance(message, messages.KeyRoster):
-                    return client.share_keys(message).encode()
-                if isinstance(message, messages.ShareBundle):
-                    return client.masked_input(message, vector).encode()
-                assert isinstance(message, messages.SurvivorSet)
-                return client.unmasking(message).encode()
-
-            reply = timed("client", answer)
-
-            def receive(index: int = index, reply: bytes = reply) -> bytes:
-                server.receive(index, messages.decode(reply, params, peer=index))
-                return b""
-
-            timed("server", receive)
+            began = time.thread_time()
+            data = server.message_for(index).encode()
+            sent = time.thread_time()
+            reply = _answer(client, messages.decode(data, params, peer="server"), vector).encode()
+            came = time.thread_time()
+            server.receive(index, messages.decode(reply, params, peer=index))
+            clients_spent += came - sent
+            server_spent += sent - began + time.thread_time() - came
         if server.phase is Phase.UNMASKING:
-            break  # rebuilding is measured on its own
-        timed("server", lambda: bytes(server.close().value))
-    return spent["client"], spent["server"]
+            return clients_spent, server_spent
+        began = time.thread_time()
+        server.close()
+        server_spent += time.thread_time() - began
+
+
+def _answer(client: Client, message: Message, vector: NDArray[Any]) -> Message:
+    if isinstance(message, messages.Start):
+        return client.advertise_keys(message)
+    if isinstance(message, messages.KeyRoster):
+        return client.share_keys(message)
+    if isinstance(message, messages.ShareBundle):
+        return client.masked_input(message, vector)
+    assert isinstance(message, messages.SurvivorSet)
+    return client.unmasking(message)
+
+
+def _server_seconds(params: Params) -> float:
+    """Return the server's seconds up to the last round's close, which is measured in parts.
+
+    Ciphertexts, masked vectors and shares are zeros: to the server it makes no difference.
+    """
+    server, everyone = Server(params), range(params.clients)
+    tag = server.start(0).tag
+    rows = np.frombuffer(OS.take(64 * params.clients), np.uint8).reshape(-1, 64) & np.uint8(0x7F)
+    columns = np.zeros((params.clients - 1, layout.CIPHERTEXT_BYTES), np.uint8)
+    shares = np.zeros((params.clients, sharing.LIMBS), np.uint64)
+    vector = np.zeros(params.length, params.word)
+    replies: dict[Phase, Callable[[int], Message]] = {
+        Phase.ADVERTISE_KEYS: lambda index: messages.AdvertiseKeys(
+            tag=tag, cipher_key=rows[index, :32].tobytes(), mask_key=rows[index, 32:].tobytes()
+        ),
+        Phase.SHARE_KEYS: lambda index: messages.ShareKeys(
+            tag=tag, commitment=bytes(32), ciphertexts=columns
+        ),
+        Phase.MASKED_INPUT: lambda index: messages.MaskedInput(
+            tag=tag, bits=params.modulus_bits, vector=vector
+        ),
+        Phase.UNMASKING: lambda index: messages.UnmaskShares(
+            tag=tag, shares=shares, missing=np.zeros(params.clients, np.bool_)
+        ),
+    }
+    spent = 0.0
+    while True:
+        data = [replies[server.phase](index).encode() for index in everyone]
+        began = time.thread_time()
+        for index in everyone:
+            message = server.message_for(index)
+            if index == 0 or not isinstance(message, messages.KeyRoster):  # one serves everyone
+                message.encode()
+            server.receive(index, messages.decode(data[index], params, peer=index))
+        last = server.phase is Phase.UNMASKING
+        if not last:
+            server.close()
+        spent += time.thread_time() - began
+        if last:
+            return spent
 
 
 def _stream_seconds(params: Params) -> tuple[float, float]:
@@ -232,10 +276,12 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
     length = prg.seed_bytes(params.prg)
     seeds = np.frombuffer(OS.take(64 * length), np.uint8).reshape(64, length)
     signs = np.ones(64, np.int8)
-    long, short = np.zeros(_WORDS, params.word), np.zeros(1, params.word)
-    few = _best(lambda: prg.accumulate(long, seeds[:4], signs[:4], suite=params.prg))
-    setup = _best(lambda: prg.accumulate(short, seeds, signs, suite=params.prg)) / 64
-    return few / 4 / _WORDS, setup
+    # Enough seeds that they meet in the cache, as many masks on one vector do.
+    size, count = min(params.length, _WORDS // 2), 16
+    long, short = np.zeros(size, params.word), np.zeros(1, params.word)
+    work = partial(prg.accumulate, long, seeds[:count], signs[:count], suite=params.prg)
+    setup = _typical(lambda: prg.accumulate(short, seeds, signs, suite=params.prg)) / 64
+    return max(_typical(work) / count - setup, 0.0) / size, setup
 
 
 def _vector_seconds(params: Params) -> tuple[float, float]:
@@ -261,36 +307,41 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
         message = messages.MaskedInput.decode(data, sized, peer=0)
         np.add(accumulator, message.vector, out=accumulator)
 
-    return _best(encode) / _WORDS, _best(add) / _WORDS
+    return _typical(encode) / _WORDS, _typical(add) / _WORDS
 
 
 def _sharing_seconds() -> tuple[float, float, float]:
     """Return seconds per coefficient and point, per share rebuilt, per factor of the weights."""
     points = np.arange(1, 201, dtype=np.uint64)
     secrets = np.zeros((2, sharing.SECRET_BYTES), np.uint8)
-    share = _best(lambda: sharing.split(secrets, 100, points, OS)) / (6 * 100 * 200)
-    lagrange = _best(lambda: sharing.Combiner(points)) / 200**2
+    share = _typical(lambda: sharing.split(secrets, 100, points, OS)) / (6 * 100 * 200)
+    lagrange = _typical(lambda: sharing.Combiner(points)) / 200**2
     combiner = sharing.Combiner(points[:100])
     shares = np.zeros((100, 200, sharing.LIMBS), np.uint64)
-    return share, _best(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
+    return share, _typical(lambda: combiner.combine(shares)) / (3 * 100 * 200), lagrange
 
 
 def _verification_seconds() -> float:
     identity = keys.Identity.generate()
     signature = identity.sign(bytes(32))
-    return (
-        _best(lambda: [keys.verify(identity.public, bytes(32), signature) for _ in range(20)]) / 20
-    )
+    work = partial(keys.verify, identity.public, bytes(32), signature)
+    return _typical(lambda: [work() for _ in range(20)]) / 20
 
 
 def _agreement_seconds(params: Params) -> float:
     length = prg.seed_bytes(params.prg)
     private = OS.take(32)
-    public = keys.public_key(OS.take(32))
-
-    def pair() -> None:
-        for peer in range(1, 21):
-            secret = keys.agree(private, public)
-            derivations.pairwise_mask_seed(secret, bytes(32), bytes(32), 0, peer, length)
-
-    return _best(pair) / 20
+    public = np.frombuffer(keys.public_key(OS.take(32)), np.uint8)
+    publics, peers = np.tile(public, (100, 1)), np.arange(1, 101, dtype=np.uint32)
+    work = partial(
+        pairing.mask_seeds,
+        private,
+        publics,
+        context=bytes(32),
+        roster=bytes(32),
+        own=0,
+        peers=peers,
+        length=length,
+        round="calibration",
+    )
+    return _typical(work) / len(peers)

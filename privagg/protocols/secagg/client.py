@@ -252,6 +252,7 @@ class Client(OrderedParty):
         *,
         weight: int = 1,
         model: bytes = b"",
+        out: NDArray[np.uint8] | None = None,
     ) -> MaskedInput:
         """Round 2: decrypt the peers' shares, then send the vector under the self and pair masks.
 
@@ -269,6 +270,9 @@ class Client(OrderedParty):
             Digest of the shared parameters that this client was given, 32 bytes
             (:func:`model_digest`), or empty. Clients that were given different ones add masks that
             do not cancel: a server which shows one client another model gets noise.
+        out : (MaskedInput.size(params),) uint8 array, optional
+            Receives the encoded message, tile by tile, so that neither `vector` nor the message
+            need fit in memory: both may be memory maps. After an error its bytes must not be sent.
 
         Raises
         ------
@@ -293,9 +297,11 @@ class Client(OrderedParty):
                 )
             if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
                 raise UsageError("model", type(model).__name__, "32 bytes, or none")
-            encoded = params.encoding.encode(
-                values, weight=weight, clients=params.clients, entropy=self._entropy
-            )
+            encoded = None
+            if out is None:  # else it is encoded as it is written
+                encoded = params.encoding.encode(
+                    values, weight=weight, clients=params.clients, entropy=self._entropy
+                )
             checks.cohort_is_large_enough(bundle.cohort, self._policy, params, bundle.round)
             checks.bitmap_covers_roster(bundle.present, len(memory.members), bundle.round)
             held, opened = client_work.open_shares(memory, bundle)
@@ -310,19 +316,22 @@ class Client(OrderedParty):
             checks.threshold_exceeds_equivocation(int(holders.sum()), params, self._policy)
             memory.held, memory.opened, memory.holders = held, opened, holders
             memory.model = model
-            words = encoded.words
-            client_work.add_masks(memory, params, words, bundle.present, model)
-            memory.clipped = encoded.clipped
-            memory.forget_mask_secrets()
-            return self._reply(
-                bundle,
-                MaskedInput(
-                    tag=self._tag,
-                    bits=params.modulus_bits,
-                    vector=words,
-                    signature=self._sign_if(params.views_signed, checks.sharer_statement),
-                ),
+            masks = client_work.mask_streams(memory, params, bundle.present, model)
+            shell = MaskedInput(
+                tag=self._tag,
+                bits=params.modulus_bits,
+                vector=np.zeros(0, params.word),
+                signature=self._sign_if(params.views_signed, checks.sharer_statement),
             )
+            if encoded is None:
+                message, memory.clipped = client_work.write_input(
+                    params, values, masks, out, shell, weight=weight, entropy=self._entropy
+                )
+            else:
+                message = client_work.mask_input(params, encoded.words, masks, shell)
+                memory.clipped = encoded.clipped
+            memory.forget_mask_secrets()
+            return self._reply(bundle, message)
 
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.

@@ -6,6 +6,7 @@ The functions are free of decisions: what may be done when, and what must be che
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,23 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import Entropy
-from privagg.errors import PeerError
-from privagg.protocols.secagg import derivations, layout
+from privagg.errors import UsageError
+from privagg.protocols.secagg import derivations, layout, pairing, tiles
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.columns import pack_rows, unpack_rows
-from privagg.protocols.secagg.messages import KeyRoster, ShareBundle
+from privagg.protocols.secagg.messages import KeyRoster, MaskedInput, ShareBundle
 from privagg.protocols.secagg.params import Params
 
-__all__ = ["add_masks", "encrypt_shares", "key_pair", "open_shares", "public_keys", "split_secrets"]
+__all__ = [
+    "encrypt_shares",
+    "key_pair",
+    "mask_input",
+    "mask_streams",
+    "open_shares",
+    "public_keys",
+    "split_secrets",
+    "write_input",
+]
 
 
 def key_pair(memory: ClientMemory, purpose: bytes) -> tuple[bytes, bytes]:
@@ -59,23 +69,21 @@ def encrypt_shares(
     """
     index = memory.own_index
     private, _ = key_pair(memory, b"cipher")
-    peers = [int(member) for member in roster.members]
-    columns = np.empty((len(peers), layout.CIPHERTEXT_BYTES), np.uint8)
-    memory.inward = np.zeros((len(peers), keys.AEAD_KEY_BYTES), np.uint8)
+    others = roster.members != index
     memory.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
-    packed = pack_rows(shares.reshape(len(peers), layout.SHARE_WORDS))
-    for slot, peer in enumerate(peers):
-        if peer == index:
-            memory.own_shares = shares[slot].copy()
-            continue
-        secret = _agree(private, roster.keys[slot, : keys.KEY_BYTES].tobytes(), peer)
-        outward, inward = derivations.share_keys(secret, memory.context, memory.roster, index, peer)
-        associated = derivations.associated_data(memory.context, memory.roster, index, peer)
-        columns[slot] = np.frombuffer(
-            keys.encrypt(outward, packed[slot].tobytes(), associated), np.uint8
-        )
-        memory.inward[slot] = np.frombuffer(inward, np.uint8)
-    sent: NDArray[np.uint8] = columns[roster.members != index]
+    if not others.all():
+        memory.own_shares = shares[int(np.argmin(others))].copy()
+    memory.inward = np.zeros((len(others), keys.AEAD_KEY_BYTES), np.uint8)
+    sent, memory.inward[others] = pairing.seal_each(
+        private,
+        roster.keys[others, : keys.KEY_BYTES],
+        pack_rows(shares.reshape(len(others), layout.SHARE_WORDS)[others]),
+        context=memory.context,
+        roster=memory.roster,
+        own=index,
+        peers=roster.members[others],
+        round=roster.round,
+    )
     return sent
 
 
@@ -94,15 +102,14 @@ def open_shares(
     index = memory.own_index
     plain = np.zeros((len(memory.members), layout.PLAINTEXT_BYTES), np.uint8)
     opened = np.zeros(len(memory.members), np.bool_)
-    for column, slot in enumerate(np.flatnonzero(bundle.present)):
-        peer = int(memory.members[slot])
-        associated = derivations.associated_data(memory.context, memory.roster, peer, index)
-        text = keys.decrypt(
-            memory.inward[slot].tobytes(), bundle.ciphertexts[column].tobytes(), associated
-        )
-        if text is not None:
-            plain[slot] = np.frombuffer(text, np.uint8)
-            opened[slot] = True
+    plain[bundle.present], opened[bundle.present] = pairing.open_each(
+        memory.inward[bundle.present],
+        bundle.ciphertexts,
+        context=memory.context,
+        roster=memory.roster,
+        own=index,
+        peers=memory.members[bundle.present],
+    )
     elements, reduced = unpack_rows(plain)
     held = elements.reshape(len(memory.members), 2, sharing.LIMBS)
     opened &= reduced
@@ -110,36 +117,68 @@ def open_shares(
     return held, opened
 
 
-def add_masks(
-    memory: ClientMemory,
-    params: Params,
-    words: NDArray[Any],
-    present: NDArray[np.bool_],
-    model: bytes,
-) -> None:
-    """Add PRG(b) and, per peer in U2, plus or minus the pair's stream (figure 4, round 2)."""
+def mask_streams(
+    memory: ClientMemory, params: Params, present: NDArray[np.bool_], model: bytes
+) -> tiles.Masks:
+    """Return seeds and signs of PRG(b) and of each pair's stream in U2 (figure 4, round 2)."""
     index = memory.own_index
     private, _ = key_pair(memory, b"mask")
     length = prg.seed_bytes(params.prg)
-    slots = np.flatnonzero(present)
-    seeds = np.empty((len(slots) + 1, length), np.uint8)
-    signs = np.ones(len(slots) + 1, np.int8)
-    for row, slot in enumerate(slots):
-        peer = int(memory.members[slot])
-        secret = _agree(private, memory.mask_keys[slot].tobytes(), peer)
-        seed = derivations.pairwise_mask_seed(
-            secret, memory.context, memory.roster, index, peer, length, model
-        )
-        seeds[row] = np.frombuffer(seed, np.uint8)
-        signs[row] = 1 if index > peer else -1
+    peers = memory.members[present]
+    pairs = pairing.mask_seeds(
+        private,
+        memory.mask_keys[present],
+        context=memory.context,
+        roster=memory.roster,
+        own=index,
+        peers=peers,
+        length=length,
+        round="share-keys",
+        model=model,
+    )
     own = derivations.self_mask_seed(memory.self_seed, memory.context, index, length)
-    seeds[-1] = np.frombuffer(own, np.uint8)
-    prg.accumulate(words, seeds, signs, suite=params.prg)
+    seeds = np.concatenate([pairs, np.frombuffer(own, np.uint8)[np.newaxis]])
+    signs = np.append(np.where(peers < index, 1, -1), 1).astype(np.int8)
+    return seeds, signs
+
+
+def mask_input(
+    params: Params, words: NDArray[Any], masks: tiles.Masks, shell: MaskedInput
+) -> MaskedInput:
+    """Return `shell` with `words` (length,) in it, which are masked in place."""
+    prg.accumulate(words, *masks, suite=params.prg)
     words &= words.dtype.type(2**params.modulus_bits - 1)
+    return replace(shell, vector=words)
 
 
-def _agree(private: bytes, public: bytes, peer: int) -> bytes:
-    try:
-        return keys.agree(private, public)
-    except keys.LowOrderPointError:
-        raise PeerError(peer, "share-keys", "its public key is a point of low order") from None
+def write_input(
+    params: Params,
+    values: NDArray[Any],
+    masks: tiles.Masks,
+    out: NDArray[np.uint8] | None,
+    shell: MaskedInput,
+    *,
+    weight: int,
+    entropy: Entropy,
+) -> tuple[MaskedInput, int]:
+    """Write `shell` and its vector into `out` by tiles; return it, and how much was clipped.
+
+    Raises
+    ------
+    UsageError
+        If `out` is no array of that size, or a value does not fit the encoding.
+    """
+    size, bits = MaskedInput.size(params), params.modulus_bits
+    if (
+        not isinstance(out, np.ndarray)
+        or out.dtype != np.uint8
+        or out.shape != (size,)
+        or not out.flags.carray
+    ):
+        raise UsageError("out", type(out).__name__, f"a writable uint8 array of {size} bytes")
+    head = shell.encode()  # all that stands before the vector
+    out[: len(head)] = np.frombuffer(head, np.uint8)
+    body = out[len(head) :]
+    clipped = tiles.write(params, values, masks, body, weight=weight, entropy=entropy)
+    vector = tiles.Packed(body, params.length, bits, params.word)
+    return replace(shell, vector=vector), clipped

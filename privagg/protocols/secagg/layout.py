@@ -81,7 +81,7 @@ class Message(ABC):
         return writer.getvalue()
 
     @classmethod
-    def decode(cls, data: bytes, params: Params, *, peer: str | int) -> Self:
+    def decode(cls, data: bytes | memoryview, params: Params, *, peer: str | int) -> Self:
         """Read the message from `data`, which came from `peer`.
 
         Raises

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, sharing, wire
+from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.layout import (
     BOTH_KEYS,
@@ -271,22 +272,33 @@ class MaskedInput(Message):
     """Client to server, round 2: the masked vector, modulus bits per coordinate.
 
     In the semi-malicious sparse graph ``signature`` is over whose ciphertexts the client was shown.
+    A vector that is longer than a tile stays packed when it is read, and is added by tiles.
     """
 
     kind: ClassVar[int] = 6
     round: ClassVar[str] = "masked-input"
     bits: int
-    vector: NDArray[Any] = field(repr=False)
+    vector: NDArray[Any] | tiles.Packed = field(repr=False)
     signature: bytes = field(default=b"", repr=False)
 
     def _write(self, writer: wire.Writer) -> None:
-        writer.packed(self.vector, self.bits).raw(self.signature)
+        writer.raw(self.signature)
+        if isinstance(self.vector, tiles.Packed):
+            writer.raw(self.vector.data.data)
+        else:
+            writer.packed(self.vector, self.bits)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        vector = reader.packed(params.length, params.modulus_bits, params.word)
+        length, bits = params.length, params.modulus_bits
         signature = reader.raw(params.views_signed * SIGNATURE_BYTES)
-        return cls(tag=tag, bits=params.modulus_bits, vector=vector, signature=signature)
+        vector: NDArray[Any] | tiles.Packed
+        if length > tiles.TILE:
+            data = reader.packed_bytes(length, bits)
+            vector = tiles.Packed(data, length, bits, params.word)
+        else:
+            vector = reader.packed(length, bits, params.word)
+        return cls(tag=tag, bits=bits, vector=vector, signature=signature)
 
     @staticmethod
     def size(params: Params) -> int:
@@ -360,7 +372,7 @@ class UnmaskShares(Message):
         return HEADER_BYTES + 4 + wire.bitmap_size(members) + packed
 
 
-def decode(data: bytes, params: Params, *, peer: str | int) -> Message:
+def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Message:
     """Read whatever message `data` is; see :meth:`Message.decode`.
 
     Raises

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -311,8 +312,7 @@ class Params:
 
     def digest(self) -> bytes:
         """Return SHA-256 over the canonical form of every field; it binds all keys and messages."""
-        fields = dataclasses.asdict(self)
-        return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
+        return _digest(self)
 
     def capacity(self) -> int:
         """Return how many clients could add their largest input before the sum wraps."""
@@ -375,6 +375,13 @@ def _graph_fits_threat(graph: Graph, threat: Threat) -> None:
             "sparse, against a semi-malicious server",
             "In the complete graph choose threat='active': it assumes less and costs the same.",
         )
+
+
+@lru_cache(maxsize=64)
+def _digest(params: Params) -> bytes:
+    """Every message's first check asks for it, and it never changes."""
+    fields = dataclasses.asdict(params)
+    return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
 
 
 def _choice(name: str, value: _Choice | str, kind: type[_Choice]) -> _Choice:

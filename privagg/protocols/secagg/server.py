@@ -16,7 +16,7 @@ from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
-from privagg.protocols.secagg import derivations, layout
+from privagg.protocols.secagg import derivations, layout, tiles
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -129,11 +129,6 @@ class Server:
     def phase(self) -> Phase:
         """The round being collected."""
         return self._phase
-
-    @property
-    def params(self) -> Params:
-        """The round's parameters."""
-        return self._params
 
     @property
     def session(self) -> bytes:
@@ -260,7 +255,7 @@ class Server:
                 if self._params.graph is Graph.COMPLETE:
                     self._broadcast = self._consistency.signature_set(0, self._tag)
             elif phase is Phase.UNMASKING:
-                self._unmask()
+                self._aggregate, self._blame = self._unmasker().aggregate(self._accumulator)
         except PrivaggError:
             self._phase = Phase.ABORTED
             self._accumulator = self._accumulator[:0]
@@ -369,7 +364,7 @@ class Server:
             if self._params.views_signed:
                 statement = self._consistency.sharer_statement(sender)
                 self._store.take_signature(sender, message, statement, self._directory)
-            self._accumulator += message.vector
+            tiles.add(self._accumulator, message.vector)
         elif isinstance(message, ConsistencySignature):
             statement = self._consistency.statement(sender)
             self._store.take_signature(sender, message, statement, self._directory)
@@ -440,8 +435,8 @@ class Server:
             ciphertexts=self._store.ciphertexts_for(client, self._edges, shared),
         )
 
-    def _unmask(self) -> None:
-        unmasker = Unmasker(
+    def _unmasker(self) -> Unmasker:
+        return Unmasker(
             params=self._params,
             context=self._context,
             roster=self._roster,
@@ -453,4 +448,3 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
         )
-        self._aggregate, self._blame = unmasker.aggregate(self._accumulator)

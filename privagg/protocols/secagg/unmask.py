@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privagg import keys, prg
 from privagg.encoding import Aggregate
 from privagg.errors import PeerError, UsageError
-from privagg.protocols.secagg import derivations
+from privagg.protocols.secagg import derivations, pairing, tiles
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame, Rebuilder
 from privagg.protocols.secagg.server_store import Store
@@ -41,6 +41,12 @@ class Unmasker:
         Keys, commitments and shares.
     sharers, survivors, responders : (clients,) bool arrays
         U2, U3 and U5.
+    workers : int
+        Threads.
+    total : (dim,) array, optional
+        Receives the sum by tiles; else it is decoded at once.
+    progress : callable, optional
+        Called with the tiles done and to do.
     """
 
     params: Params
@@ -53,6 +59,8 @@ class Unmasker:
     survivors: NDArray[np.bool_] = field(repr=False)
     responders: NDArray[np.bool_] = field(repr=False)
     workers: int = 1
+    total: NDArray[Any] | None = None
+    progress: tiles.Progress | None = None
 
     def aggregate(self, accumulator: NDArray[Any]) -> tuple[Aggregate, tuple[Blame, ...]]:
         """Take the masks off the sum, in place, and decode it.
@@ -67,7 +75,11 @@ class Unmasker:
         """
         blame = self.remove_masks(accumulator)
         try:
-            total = self.params.encoding.decode(accumulator, count=int(self.survivors.sum()))
+            count, encoding = int(self.survivors.sum()), self.params.encoding
+            if self.total is not None:
+                total = tiles.decode(encoding, accumulator, count=count, total=self.total)
+            else:
+                total = encoding.decode(accumulator, count=count)
         except UsageError as error:
             if not accumulator.any():  # nobody's fault: zero is a weight
                 raise
@@ -90,18 +102,15 @@ class Unmasker:
             If a secret that the sum needs cannot be rebuilt.
         """
         seeds, signs, blame = self.mask_seeds()
-        if self.workers == 1 or len(accumulator) < 1024 * self.workers:
-            prg.accumulate(accumulator, seeds, signs, suite=self.params.prg)
-        else:
-            # Counter mode gives random access: each thread takes its own range of coordinates.
-            edges = np.linspace(0, len(accumulator), self.workers + 1).astype(int)
+        # Counter mode gives random access: each thread takes tiles as it gets to them.
+        jobs = list(tiles.spans(len(accumulator), self.workers))
 
-            def part(at: int) -> None:
-                tile = accumulator[edges[at] : edges[at + 1]]
-                prg.accumulate(tile, seeds, signs, suite=self.params.prg, start=int(edges[at]))
+        def part(span: tuple[int, int]) -> None:
+            tiles.unmask(self.params, accumulator, (seeds, signs), span)
 
-            list(self._map(part, list(range(self.workers))))
-        accumulator &= accumulator.dtype.type(2**self.params.modulus_bits - 1)
+        for done, _ in enumerate(self._map(part, jobs), start=1):
+            if self.progress is not None:
+                self.progress(done, len(jobs))
         return blame
 
     def mask_seeds(self) -> tuple[NDArray[np.uint8], NDArray[np.int8], tuple[Blame, ...]]:
@@ -144,13 +153,17 @@ class Unmasker:
         row = self.topology.row(client)
         peers = row[self.survivors[row]]
         length = prg.seed_bytes(self.params.prg)
-        seeds = np.empty((len(peers), length), np.uint8)
-        for place, peer in enumerate(map(int, peers)):
-            secret = keys.agree(private, self.store.keys[peer, keys.KEY_BYTES :].tobytes())
-            pair = derivations.pairwise_mask_seed(
-                secret, self.context, self.roster, client, peer, length, self.model
-            )
-            seeds[place] = np.frombuffer(pair, np.uint8)
+        seeds = pairing.mask_seeds(
+            private,
+            self.store.keys[peers, keys.KEY_BYTES :],
+            context=self.context,
+            roster=self.roster,
+            own=client,
+            peers=peers,
+            length=length,
+            round="unmasking",
+            model=self.model,
+        )
         # The peer added +stream if its index is the higher one, -stream else.
         return seeds, np.where(peers > client, -1, 1).astype(np.int8)
 

@@ -1,0 +1,141 @@
+"""``privagg bench``: how fast things are on this machine, beside peers that are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import rich_click as click
+
+from privagg.cli.common import Options, command, emit, progress
+
+__all__ = ["field_command", "prg_command", "secagg_command"]
+
+_AGAINST: Callable[[Any], Any] = click.option(
+    "--against",
+    type=click.Choice(["flower"]),
+    help="Also run this project's own functions on the same work; it must be installed.",
+)
+
+
+def _repeats(default: int) -> Callable[[Any], Any]:
+    return click.option(
+        "--repeats",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        metavar="INT",
+        help="Repetitions; the median is shown, with the quartiles.",
+    )
+
+
+def _count(flag: str, default: int, help: str, **more: Any) -> Callable[[Any], Any]:
+    return click.option(
+        flag,
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        metavar="INT",
+        help=help,
+        **more,
+    )
+
+
+@command("prg", examples=["privagg bench prg", "privagg bench prg --json --out prg.json"])
+@_count("--length", 1 << 20, "32-bit words of the long vector.")
+@_count("--short", 1000, "Words of the short vectors.")
+@_count("--neighbours", 100, "Streams added to a short vector.")
+@_repeats(9)
+@_AGAINST
+def prg_command(options: Options, against: str | None, **values: int) -> None:
+    """Time the mask streams.
+
+    Every path of both ciphers that this machine can run, beside the ciphers of the libraries that
+    are installed, with the floors that the instructions and the memory set.
+    """
+    from privagg.bench import prg
+
+    with progress(options) as step:
+        report = prg.bench(**values, against_flower=against is not None, step=step)
+    emit(report, options)
+
+
+@command("field", examples=["privagg bench field", "privagg bench field --clients 100"])
+@_count("--clients", 1000, "Shares of a secret.")
+@click.option(
+    "--threshold",
+    type=click.IntRange(min=2),
+    metavar="INT",
+    help="Shares that rebuild it; two thirds of the clients if left out.",
+)
+@_count("--secrets", 1000, "Secrets rebuilt at once.")
+@_repeats(9)
+@_AGAINST
+def field_command(options: Options, against: str | None, **values: Any) -> None:
+    """Time secret sharing.
+
+    Beside plain Python integers and the libraries that are installed. What would take too long is
+    extrapolated from a small case, and says so.
+    """
+    from privagg.bench import field
+
+    with progress(options) as step:
+        report = field.bench(**values, against_flower=against is not None, step=step)
+    emit(report, options)
+
+
+@command(
+    "secagg",
+    examples=[
+        "privagg bench secagg",
+        "privagg bench secagg --clients 50 --clients 100 --dim 10000 --dim 100000",
+        "privagg bench secagg --dim 1000000 --against flower",
+    ],
+    plots=True,
+)
+@_count("--clients", 100, "Size of the cohort; may be repeated.", multiple=True)
+@_count("--dim", 100_000, "Numbers per client; may be repeated.", multiple=True)
+@click.option(
+    "--graph",
+    type=click.Choice(["complete", "sparse"]),
+    default="complete",
+    show_default=True,
+    help="Who shares secrets with whom: everyone, or some neighbours.",
+)
+@click.option(
+    "--dropped",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.1,
+    show_default=True,
+    metavar="FRACTION",
+    help="Clients that leave after they shared their keys.",
+)
+@click.option(
+    "--prg",
+    type=click.Choice(["aes-128-ctr", "chacha20"]),
+    default="aes-128-ctr",
+    show_default=True,
+    help="The mask stream.",
+)
+@_repeats(3)
+@_count("--workers", 1, "Threads.")
+@_AGAINST
+def secagg_command(
+    options: Options,
+    against: str | None,
+    clients: tuple[int, ...],
+    dim: tuple[int, ...],
+    **values: Any,
+) -> None:
+    """Time whole rounds.
+
+    The CPU time of one client and of the server, all messages and checks included, beside what the
+    planner predicts.
+    """
+    from privagg.bench import secagg
+
+    with progress(options) as step:
+        report = secagg.bench(
+            clients=clients, dims=dim, **values, against_flower=against is not None, step=step
+        )
+    emit(report, options)

@@ -1,0 +1,331 @@
+"""Vectors by tiles give what whole vectors give, from files as from memory."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+
+from privagg import prg, wire
+from privagg.entropy import from_seed
+from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols import secagg
+from privagg.protocols.secagg import messages, streaming, tiles
+from privagg.protocols.secagg.messages import MaskedInput
+
+TILE = 1 << 10
+
+
+@pytest.fixture(autouse=True)
+def _short_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", TILE)
+
+
+def params_of(dim, **more):
+    return secagg.Params.recommend(clients=5, dim=dim, dropout=0.2, corrupt=0.2, **more)
+
+
+def masks_of(params, count=7):
+    size = prg.seed_bytes(params.prg)
+    seeds = np.frombuffer(from_seed(5).take(count * size), np.uint8).reshape(count, size)
+    return seeds, np.array([1, -1, 1, 1, -1, -1, 1], np.int8)
+
+
+def packed_of(vector, bits):
+    data = np.frombuffer(wire.pack_bits(vector, bits), np.uint8)
+    return tiles.Packed(data, len(vector), bits, vector.dtype)
+
+
+DIMS = [1, 7, TILE - 1, TILE, TILE + 1, 3 * TILE, 3 * TILE + 13]
+
+
+@pytest.mark.parametrize("length", [0, *DIMS])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_spans_cover_each_coordinate_once(length, workers):
+    covered = [at for first, end in tiles.spans(length, workers) for at in range(first, end)]
+    assert covered == list(range(length))
+    assert all(first % 8 == 0 for first, _ in tiles.spans(length, workers))
+
+
+@pytest.mark.parametrize("bits", [1, 13, 29, 32])
+@pytest.mark.parametrize("length", DIMS)
+def test_adding_a_packed_vector_is_adding_it(bits, length):
+    rng = np.random.default_rng(1)
+    vector = rng.integers(0, 2**bits, length, dtype=np.uint32)
+    found = rng.integers(0, 2**32, length, dtype=np.uint32)
+    expected = found + vector
+    packed = packed_of(vector, bits)
+    assert len(packed) == length
+    assert np.array_equal(np.asarray(packed), vector)
+    tiles.add(found, packed)
+    assert np.array_equal(found, expected)
+
+
+def test_a_packed_vector_does_not_show_itself():
+    packed = packed_of(np.arange(9, dtype=np.uint32), 4)
+    assert repr(packed) == "Packed(9 coordinates of 4 bits)"
+    assert packed.nbytes == 5
+    with pytest.raises(ValueError, match="copied"):
+        np.array(packed, copy=False)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("prg_name", ["aes-128-ctr", "chacha20"])
+@pytest.mark.parametrize("value_bits", [16, 31])
+@pytest.mark.parametrize("dim", DIMS)
+def test_written_by_tiles_is_the_packed_whole(dim, value_bits, prg_name, weighted):
+    more = {"weighted": True, "max_weight": 9} if weighted else {}
+    params = params_of(dim, value_bits=value_bits, prg=prg_name, **more)
+    values = np.random.default_rng(2).integers(0, 2**value_bits, dim)
+    weight = 7 if weighted else 1
+    masks = masks_of(params)
+    words = params.encoding.encode(values, weight=weight, clients=5).words
+    prg.accumulate(words, *masks, suite=params.prg)
+    words &= params.word.type(2**params.modulus_bits - 1)
+    expected = wire.pack_bits(words, params.modulus_bits)
+    out = np.full(len(expected), 0xFF, np.uint8)
+    done = []
+    clipped = tiles.write(
+        params,
+        values,
+        masks,
+        out,
+        weight=weight,
+        entropy=from_seed(1),
+        progress=lambda *both: done.append(both),
+    )
+    assert out.tobytes() == expected
+    assert clipped == 0
+    assert done[-1] == (params.length, params.length)
+
+
+def test_a_value_that_does_not_fit_is_found_in_its_tile():
+    params = params_of(3 * TILE, value_bits=8)
+    values = np.zeros(3 * TILE, np.int64)
+    values[2 * TILE + 5] = 256
+    out = np.zeros(wire.packed_size(params.length, params.modulus_bits), np.uint8)
+    with pytest.raises(UsageError, match=rf"vector\[{2 * TILE}:{3 * TILE}\].*256 at index 5"):
+        tiles.write(params, values, masks_of(params), out, weight=1, entropy=from_seed(1))
+
+
+@pytest.mark.parametrize("clip", [None, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_decoding_by_tiles_is_decoding(clip, weighted):
+    more = {"weighted": True, "max_weight": 9} if weighted else {}
+    params = params_of(2 * TILE + 5, value_bits=12, clip=clip, **more)
+    sums = np.random.default_rng(3).integers(0, 3 * 2**12 - 2, params.length).astype(params.word)
+    if weighted:
+        sums[-1] = 20
+    whole = params.encoding.decode(sums.copy(), count=3)
+    total = np.empty(params.dim, whole.total.dtype)
+    found = tiles.decode(params.encoding, sums, count=3, total=total)
+    assert found.total is total
+    assert np.array_equal(total, whole.total)
+    assert (found.count, found.weight_total) == (whole.count, whole.weight_total)
+
+
+def resident_pages(path):
+    """Return how much of a mapped file this process holds, in kilobytes."""
+    with open("/proc/self/smaps", encoding="utf-8") as smaps:
+        found, inside = 0, False
+        for line in smaps:
+            if line[0] in "0123456789abcdef" and "-" in line.split()[0]:
+                inside = line.rstrip().endswith(str(path))
+            elif inside and line.startswith("Rss:"):
+                found += int(line.split()[1])
+    return found
+
+
+@pytest.mark.parametrize("mode", ["r+", "c"])
+def test_released_pages_leave_and_lose_nothing(tmp_path, mode):
+    pages = 64
+    path = tmp_path / "map"
+    path.write_bytes(bytes(pages * mmap.PAGESIZE))
+    mapped = np.memmap(path, np.uint32, mode)
+    mapped[:] = np.arange(len(mapped))
+    before = resident_pages(path)
+    assert before >= pages * mmap.PAGESIZE // 1024
+    tiles.release(np.frombuffer(mapped[10:-10].data, np.uint32))
+    after = resident_pages(path)
+    assert (after <= 8 * mmap.PAGESIZE // 1024) == (mode == "r+")
+    assert np.array_equal(mapped, np.arange(len(mapped)))
+
+
+def test_memory_that_is_no_file_is_left_alone():
+    plain = np.arange(5000)
+    tiles.release(plain)
+    private = np.frombuffer(mmap.mmap(-1, 1 << 16, mmap.MAP_PRIVATE), np.uint8)
+    private[:] = 3
+    tiles.release(private)
+    assert (private == 3).all()
+    assert np.array_equal(plain, np.arange(5000))
+
+
+def play(params, vectors, out_of, dropped=0):
+    """Run a round up to the masked inputs; return server and the messages."""
+    server = secagg.Server(params, entropy=from_seed(1).spawn("server"))
+    clients = [
+        secagg.Client(params, entropy=from_seed(1).spawn(str(i))) for i in range(params.clients)
+    ]
+    sent = []
+    for phase in range(3):
+        for index, client in enumerate(clients):
+            data = server.message_for(index).encode()
+            message = messages.decode(data, params, peer="server")
+            if phase == 0:
+                reply = client.advertise_keys(message)
+            elif phase == 1:
+                reply = client.share_keys(message)
+            else:
+                reply = client.masked_input(message, vectors[index], out=out_of(index))
+                sent.append(reply)
+            if phase < 2:
+                server.receive(index, messages.decode(reply.encode(), params, peer=index))
+        if phase < 2:
+            server.close()
+    return server, clients, sent
+
+
+def test_a_client_writes_the_very_message_that_it_would_return():
+    params = params_of(2 * TILE + 3, value_bits=10)
+    vectors = np.random.default_rng(4).integers(0, 2**10, (5, params.dim))
+    size = MaskedInput.size(params)
+    outs = [np.empty(size, np.uint8) for _ in range(5)]
+    _, _, whole = play(params, vectors, lambda index: None)
+    _, _, tiled = play(params, vectors, lambda index: outs[index])
+    for index in range(5):
+        assert outs[index].tobytes() == whole[index].encode() == tiled[index].encode()
+        assert isinstance(tiled[index].vector, tiles.Packed)
+
+
+def test_a_failed_write_leaves_the_client_where_it_was():
+    params = params_of(2 * TILE, value_bits=10)
+    vectors = np.zeros((5, params.dim), np.int64)
+    server = secagg.Server(params)
+    clients = [secagg.Client(params) for _ in range(5)]
+    for phase in ("advertise_keys", "share_keys"):
+        for index, client in enumerate(clients):
+            data = server.message_for(index).encode()
+            reply = getattr(client, phase)(messages.decode(data, params, peer="server"))
+            server.receive(index, messages.decode(reply.encode(), params, peer=index))
+        server.close()
+    bundle = messages.decode(server.message_for(0).encode(), params, peer="server")
+    before = clients[0].dump_state()
+    bad = vectors[0].copy()
+    bad[-1] = -1
+    out = np.empty(MaskedInput.size(params), np.uint8)
+    with pytest.raises(UsageError, match="-1 at index"):
+        clients[0].masked_input(bundle, bad, out=out)
+    for wrong in (out[:-1], out.astype(np.int8), bytearray(len(out)), np.empty((1, len(out)))):
+        with pytest.raises(UsageError, match=f"a writable uint8 array of {len(out)} bytes"):
+            clients[0].masked_input(bundle, vectors[0], out=wrong)
+    assert clients[0].dump_state() == before
+    clients[0].masked_input(bundle, vectors[0], out=out)
+    assert clients[0].state is secagg.ClientState.MASKED
+
+
+def test_a_long_masked_vector_stays_packed_and_is_checked():
+    params = params_of(TILE + 1, value_bits=10)
+    size = wire.packed_size(params.length, params.modulus_bits)
+    head = MaskedInput(tag=bytes(8), bits=params.modulus_bits, vector=np.zeros(0, np.uint32))
+    body = bytearray(size)
+    message = MaskedInput.decode(head.encode() + bytes(body), params, peer=3)
+    assert isinstance(message.vector, tiles.Packed)
+    assert message.encode() == head.encode() + bytes(body)
+    assert params.length * params.modulus_bits % 8
+    body[-1] = 0x80
+    with pytest.raises(PeerError, match="zero in the last"):
+        MaskedInput.decode(head.encode() + bytes(body), params, peer=3)
+    with pytest.raises(PeerError, match="expected"):
+        MaskedInput.decode(head.encode() + bytes(body[:-1]), params, peer=3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("graph", ["complete", "sparse"])
+def test_a_streamed_round_gives_the_sum(tmp_path, graph, clip, weighted, workers):
+    dim = 2 * TILE + 11
+    more = {"weighted": True, "max_weight": 4} if weighted else {}
+    if graph == "sparse":
+        more |= {"graph": graph, "neighbours": 6, "threshold": 3, "sigma": 1, "eta": 1}
+    params = secagg.Params.recommend(
+        clients=8, dim=dim, value_bits=12, clip=clip, dropout=0.25, corrupt=0.0, **more
+    )
+    rng = np.random.default_rng(6)
+    whole = rng.integers(0, 2**12, (8, dim)) if clip is None else rng.uniform(-1.2, 1.2, (8, dim))
+    vectors = []
+    for client, row in enumerate(whole):
+        mapped = np.memmap(tmp_path / f"in{client}", row.dtype, "w+", shape=(dim,))
+        mapped[:] = row
+        vectors.append(mapped)
+    kind = np.int64 if clip is None else np.float64
+    total = np.memmap(tmp_path / "total", kind, "w+", shape=(dim,))
+    weights = [1 + client % 4 for client in range(8)] if weighted else None
+    seen = set()
+    found = streaming.run_streamed(
+        params,
+        vectors,
+        total,
+        scratch=tmp_path,
+        weights=weights,
+        dropouts={1: "masked-input", 4: "unmasking"},
+        seed=9,
+        workers=workers,
+        progress=lambda name, done, of: seen.add((name, done == of)),
+    )
+    stayed = [client for client in range(8) if client != 1]
+    factors = np.array(weights or [1] * 8)[stayed]
+    plain = (whole[stayed].clip(-1, 1) if clip else whole[stayed]) * factors[:, None]
+    bound = params.encoding.rounding_bound(7)
+    assert np.abs(total - plain.sum(axis=0)).max() <= bound * (1 + 1e-9)
+    assert found.aggregate.total is total
+    assert found.aggregate.weight_total == factors.sum()
+    assert found.survivors["masked-input"] == tuple(stayed)
+    assert found.insecure_seed
+    outside = int((np.abs(whole[stayed]) > 1).sum()) if clip else 0
+    assert found.clipped == outside
+    assert {name for name, done in seen if done} >= {"masked-input", "unmasking by tiles"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["total", *(f"in{client}" for client in range(8))]
+    )
+
+
+def test_a_streamed_run_that_aborts_leaves_no_file(tmp_path):
+    params = params_of(TILE + 3, value_bits=8)
+    vectors = [np.zeros(params.dim, np.int64)] * 5
+    with pytest.raises(Abort):
+        streaming.run_streamed(
+            params,
+            vectors,
+            np.zeros(params.dim, np.int64),
+            scratch=tmp_path,
+            dropouts=dict.fromkeys(range(4), "masked-input"),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_streaming_server_refuses_arrays_that_do_not_fit():
+    params = params_of(10, value_bits=8)
+    good = np.ones(params.length, params.word), np.zeros(10, np.int64)
+    streaming.StreamingServer(params, accumulator=good[0], total=good[1])
+    assert not good[0].any()
+    for accumulator, total in (
+        (good[0][:-1], good[1]),
+        (good[0].astype(np.int32), good[1]),
+        (good[0], good[1].astype(np.float64)),
+        (good[0], np.zeros(20, np.int64)[::2]),
+        (None, good[1]),
+    ):
+        with pytest.raises(UsageError, match="a writable"):
+            streaming.StreamingServer(params, accumulator=accumulator, total=total)
+
+
+def test_a_streamed_run_refuses_what_it_does_not_do(tmp_path):
+    params = params_of(10, value_bits=8)
+    total = np.zeros(10, np.int64)
+    with pytest.raises(UsageError, match="vectors"):
+        streaming.run_streamed(params, [total], total, scratch=tmp_path)
+    with pytest.raises(UsageError, match="weights"):
+        streaming.run_streamed(params, [total] * 5, total, scratch=tmp_path, weights=[1] * 5)
