@@ -267,7 +267,7 @@ class Comparison:
     def _survivors(self) -> None:
         told: dict[int, dict[int, object]] = defaultdict(dict)
         cohorts: dict[int, object] = {}
-        active = self.record.rules.params.threat is Threat.ACTIVE
+        active = self.record.rules.params.signed
         round = "consistency-check" if active else SurvivorSet.round
         inputs = set(self.record.have_said(MaskedInput))
         held: dict[int, set[int]] = defaultdict(set)
