@@ -151,7 +151,5 @@ class LyingServer:
     def stays(self, client):
         """Return the honest neighbours whose masks stay in a client's input."""
         return {
-            other
-            for other in self.shown(client) - self.lies.colluders
-            if not self.knows(other, 0)
+            other for other in self.shown(client) - self.lies.colluders if not self.knows(other, 0)
         }
