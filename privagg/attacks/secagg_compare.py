@@ -32,7 +32,7 @@ from privagg.protocols.secagg.messages import (
     SurvivorSet,
     UnmaskShares,
 )
-from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = ["Comparison"]
 
