@@ -25,7 +25,7 @@ def started(case, kind):
     if case.policy:
         policy = secagg.Policy(**case.policy, roster=pinned(CLIENTS) if params.signed else None)
     phase = case.phase
-    if phase is SURVIVE and kind != "active":
+    if phase is SURVIVE and not params.signed:
         phase = UNMASK
     if case.gone_at is None:
         return Play(params, policy=policy).until(phase)
