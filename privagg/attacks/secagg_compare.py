@@ -32,7 +32,7 @@ from privagg.protocols.secagg.messages import (
     SurvivorSet,
     UnmaskShares,
 )
-from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.secagg.thresholds import Graph
 
 __all__ = ["Comparison"]
 
@@ -267,7 +267,7 @@ class Comparison:
     def _survivors(self) -> None:
         told: dict[int, dict[int, object]] = defaultdict(dict)
         cohorts: dict[int, object] = {}
-        active = self.record.rules.params.threat is Threat.ACTIVE
+        active = self.record.rules.params.signed
         round = "consistency-check" if active else SurvivorSet.round
         inputs = set(self.record.have_said(MaskedInput))
         held: dict[int, set[int]] = defaultdict(set)
@@ -320,5 +320,6 @@ class Comparison:
                     self._note(
                         "altered-signature", message.round, detail, [shadow.index], SignatureSet
                     )
-        what = "sets of signatures that differ"
-        self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)
+        if self.record.rules.params.graph is Graph.COMPLETE:  # else each is shown its neighbours'
+            what = "sets of signatures that differ"
+            self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)

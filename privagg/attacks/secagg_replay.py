@@ -12,7 +12,6 @@ from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.layout import KINDS, Message
 from privagg.protocols.secagg.states import CLIENT_TABLES, SERVER_TABLE, ClientState, next_state
-from privagg.protocols.secagg.thresholds import Threat
 from privagg.protocols.secagg.transcript import Entry, Transcript
 
 __all__ = ["REPLIES", "Record", "replay"]
@@ -141,7 +140,7 @@ class _Replay:
                 "Record it with --transcript-payloads, or Transcript(payloads=True).",
             )
         due = {kind.round}
-        if kind is messages.SurvivorSet and self.rules.params.threat is Threat.ACTIVE:
+        if kind is messages.SurvivorSet and self.rules.params.signed:
             due = {"consistency-check"}
         if entry.round not in due:
             raise UsageError(

@@ -59,8 +59,8 @@ def respond(client, message, vector):
         messages.SignatureSet: client.unmasking,
     }
     if isinstance(message, messages.SurvivorSet):
-        active = client._params.threat is secagg.Threat.ACTIVE
-        return (client.consistency_check if active else client.unmasking)(message)
+        signed = client._params.signed
+        return (client.consistency_check if signed else client.unmasking)(message)
     return methods[type(message)](message)
 
 
