@@ -103,7 +103,7 @@ METHODS = {
     messages.SurvivorSet: "unmasking",
     messages.SignatureSet: "unmasking",
 }
-"""A client's method for each message; in signed rounds survivor sets are signed first."""
+"""A client's method for each message; where messages are signed, so are survivors, first."""
 
 
 def respond(client, message, vector=None, weight=1, model=b""):
