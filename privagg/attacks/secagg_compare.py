@@ -320,5 +320,6 @@ class Comparison:
                     self._note(
                         "altered-signature", message.round, detail, [shadow.index], SignatureSet
                     )
-        what = "sets of signatures that differ"
-        self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)
+        if self.record.rules.params.graph is Graph.COMPLETE:  # else each is shown its neighbours'
+            what = "sets of signatures that differ"
+            self._differ("different-signatures", SignatureSet.round, what, values, SignatureSet)

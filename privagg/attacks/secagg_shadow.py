@@ -297,6 +297,8 @@ class Shadow:
 
     def _signatures(self, message: SignatureSet) -> Iterator[Fault]:
         rules, memory = self.rules, self.memory
+        if rules.params.views_signed and len(memory.places) != len(memory.members):
+            return  # its graph was refused, so that it cannot place itself in the others' views
         sets = (message, memory, rules.params, rules.policy)
         yield from _run("bad-signature", checks.signatures_are_acceptable, *sets)
 
