@@ -129,8 +129,9 @@ class Encoding:
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in ("integer", "float"):
+        if not isinstance(self.kind, str) or self.kind not in ("integer", "float"):
             raise UsageError("kind", self.kind, '"integer" or "float"')
+        object.__setattr__(self, "kind", str(self.kind))  # a NumPy string is another object
         for name in ("signed", "weighted"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(name, getattr(self, name), "True or False")
