@@ -27,6 +27,7 @@ from privagg._levels import (
     integer_levels,
     integer_levels_plain,
 )
+from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import CapacityError, UsageError
 
@@ -39,7 +40,7 @@ _CLIP_RANGE = (1e-250, 1e250)
 """Within it no intermediate value overflows or becomes subnormal."""
 
 _CHUNK = 1 << 14
-"""Coordinates per call of a kernel: values, random words and results stay in the L2 cache."""
+"""Coordinates per call of a kernel: all of them stay in the L2 cache."""
 _OUTSIDE = "The count is wrong, or a client sent words outside the encoding."
 
 
@@ -131,7 +132,7 @@ class Encoding:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in ("integer", "float"):
             raise UsageError("kind", self.kind, '"integer" or "float"')
-        object.__setattr__(self, "kind", str(self.kind))  # a NumPy string is another object
+        object.__setattr__(self, "kind", str(self.kind))  # NumPy's strings are others
         for name in ("signed", "weighted"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(name, getattr(self, name), "True or False")
@@ -320,6 +321,7 @@ class Encoding:
         """
         count = _integer("count", count, 1, None)
         self.modulus_bits(count)
+        refuse_masked("words_sum", words_sum)
         if (
             not isinstance(words_sum, np.ndarray)
             or words_sum.dtype not in (np.dtype(np.uint32), np.dtype(np.uint64))
@@ -375,6 +377,7 @@ class Encoding:
     def _values(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Check the vector's type; return it in a dtype that has kernels."""
         allowed = "a 1-D array of integers" + (" or floats" if self.kind == "float" else "")
+        refuse_masked("vector", vector)
         if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.size == 0:
             raise UsageError("vector", _describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:

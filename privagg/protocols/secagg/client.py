@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys
+from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
@@ -135,7 +136,7 @@ class Client(OrderedParty):
             If the server's parameters or identities are not this client's, or the index it gives is
             not where the roster has this client's identity.
         """
-        with self._handling(start, Start, AdvertiseKeys) as earlier:
+        with self._handling(start, Start, AdvertiseKeys) as (start, earlier):
             if earlier is not None:
                 return earlier
             memory, params, roster = self._memory, self._params, self._policy.roster
@@ -170,7 +171,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum.
         """
-        with self._handling(request, GraphRequest, GraphCommitment) as earlier:
+        with self._handling(request, GraphRequest, GraphCommitment) as (request, earlier):
             if earlier is not None:
                 return earlier
             checks.cohort_is_large_enough(
@@ -192,7 +193,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum.
         """
-        with self._handling(challenge, GraphChallenge, GraphReveal) as earlier:
+        with self._handling(challenge, GraphChallenge, GraphReveal) as (challenge, earlier):
             if earlier is not None:
                 return earlier
             checks.cohort_is_large_enough(
@@ -215,7 +216,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum or too few peers could hold shares.
         """
-        with self._handling(roster, KeyRoster, ShareKeys) as earlier:
+        with self._handling(roster, KeyRoster, ShareKeys) as (roster, earlier):
             if earlier is not None:
                 return earlier
             memory, params, policy = self._memory, self._params, self._policy
@@ -283,10 +284,11 @@ class Client(OrderedParty):
         Abort
             If the cohort or the holders became too few.
         """
-        with self._handling(bundle, ShareBundle, MaskedInput) as earlier:
+        with self._handling(bundle, ShareBundle, MaskedInput) as (bundle, earlier):
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
+            refuse_masked("vector", vector)
             try:
                 values = np.asarray(vector)
             except ValueError:  # NumPy's for lists of unequal lengths
@@ -343,7 +345,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum or fewer than t could answer.
         """
-        with self._handling(survivors, SurvivorSet, ConsistencySignature) as earlier:
+        with self._handling(survivors, SurvivorSet, ConsistencySignature) as (survivors, earlier):
             if earlier is not None:
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
@@ -372,7 +374,7 @@ class Client(OrderedParty):
         """
         signed = self._params.threat is Threat.ACTIVE or isinstance(message, SignatureSet)
         expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
-        with self._handling(message, expected, UnmaskShares) as earlier:
+        with self._handling(message, expected, UnmaskShares) as (message, earlier):
             if earlier is not None:
                 return earlier
             memory = self._memory

@@ -270,7 +270,7 @@ class Params:
 
     @property
     def honest_inputs(self) -> int:
-        """Honest inputs, the client's own included, in any sum that can be learned of it; 2 or more.
+        """Honest inputs, the client's own included, in any sum learned of it: 2 or more.
 
         As many as the cohort's minimum leaves when the corrupt are taken out; in a semi-malicious
         round, where a server can choose who has left when it knows the graph, only the honest

@@ -197,6 +197,7 @@ class Server:
             raise PeerError(sender, round, f"there are only {self._params.clients} clients")
         if due not in self._here:
             raise PeerError(sender, round, f"no such round against {self._params.threat.value}")
+        message = message.checked(self._params, peer=sender)
         if message.tag != self._tag:
             raise PeerError(
                 sender, round, "the message is of another session, round or configuration"
