@@ -74,7 +74,7 @@ def masked_vector(
     for entry in transcript:
         if entry.sender == client and entry.kind == "MaskedInput":
             message = messages.MaskedInput.decode(entry.payload or b"", params, peer=client)
-            return message.vector
+            return np.asarray(message.vector)
     raise LookupError(f"client {client} sent no masked input")
 
 

@@ -13,11 +13,13 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from privagg.errors import UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import calibration, checks, states, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.testing import secagg as kit
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -194,6 +196,59 @@ def costs() -> str:
     )
 
 
+def _by_family(*families: ModuleType) -> list[kit.Behaviour]:
+    """Return the behaviours in the order of their families, or those of some families."""
+    return [
+        one
+        for family in families or kit.FAMILIES
+        for one in kit.BEHAVIOURS.values()
+        if one.act.__module__ == family.__name__
+    ]
+
+
+def _cited(one: kit.Behaviour) -> set[int]:
+    """Return the pitfalls that a behaviour's source cites by number."""
+    parts = [part for part in one.source.split(";") if "pitfall" in part]
+    return {int(number) for part in parts for number in re.findall(r"\d+", part)}
+
+
+def behaviours() -> str:
+    """Return a table for each family of behaviours of the conformance kit."""
+    parts = []
+    for family in kit.FAMILIES:
+        rows: list[list[object]] = []
+        for one in _by_family(family):
+            errors = " or ".join(error.__name__ for error in one.errors)
+            caught = one.expect in (kit.Expect.CAUGHT, kit.Expect.ENDED)
+            threats = "all" if len(one.threats) == len(Threat) else ", ".join(one.threats)
+            invariant = f"`{one.invariant}`" if one.invariant in checks.__all__ else one.invariant
+            rows.append(
+                [
+                    f"`{one.name}`",
+                    one.text,
+                    one.liar.value,
+                    threats,
+                    f"{one.expect.name.lower()}: {errors}" if caught else one.expect.name.lower(),
+                    one.round,
+                    invariant,
+                    one.source,
+                ]
+            )
+        title = (inspect.getdoc(family) or "").split("\n")[0].rstrip(".")
+        head = ["name", "what is done", "who", "threats", "outcome", "round", "attacks", "source"]
+        parts.append(f"### {title}\n\n{table(head, rows)}")
+    return "\n".join(parts)
+
+
+def pitfalls() -> str:
+    """Return the known pitfalls, and the behaviours that try each or where it is answered."""
+    rows: list[list[object]] = []
+    for number, (what, elsewhere) in kit.PITFALLS.items():
+        cited = [f"`{one.name}`" for one in _by_family() if number in _cited(one)]
+        rows.append([str(number), what, elsewhere or ", ".join(cited)])
+    return table(["no.", "what goes wrong", "tried by, or answered by"], rows)
+
+
 def _params(
     clients: int,
     dim: int,
@@ -220,6 +275,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "complete-thresholds": complete_thresholds,
     "sparse-thresholds": sparse_thresholds,
     "costs": costs,
+    "behaviours": behaviours,
+    "pitfalls": pitfalls,
 }
 """Every block, by its name in the pages."""
 

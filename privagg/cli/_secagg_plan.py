@@ -7,75 +7,24 @@ from dataclasses import replace
 
 from privagg.cli._secagg_costs import bytes_only
 from privagg.cli._secagg_options import GRAPHS, RoundOptions
-from privagg.cli._secagg_report import count, guarantee, parameters
+from privagg.cli._secagg_shared import count, guarantee, parameters
 from privagg.errors import UsageError
 from privagg.protocols.secagg import Graph, Params, Plan, Threat, thresholds
 from privagg.protocols.secagg.params import MAX_CLIENTS
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
-__all__ = ["parameters_for", "report"]
+__all__ = ["report"]
 
 _SMALLEST, _POINTS = 16, 9
 
 
-def parameters_for(given: RoundOptions) -> tuple[Params, Threat]:
-    """Return parameters, and the threat model that their threshold and neighbours are for.
-
-    Where rounds against a threat model are not built, the threshold and the neighbours are still
-    planned against it; the parameters then are those of a semi-honest round with these two.
-
-    Raises
-    ------
-    UsageError, CapacityError
-        If nothing fits; the message says what would.
-    """
-    threat = Threat(given.threat)
-    try:
-        return given.params(), threat
-    except UsageError as error:
-        if error.argument != "threat" or threat is Threat.SEMI_HONEST:
-            raise
-    clients = given.clients or 0
-    corrupt = thresholds.corrupted(clients, given.corrupt)
-    threshold, neighbours = given.threshold, given.neighbours
-    if given.graph == Graph.COMPLETE:
-        if threshold is None:
-            threshold = thresholds.choose_complete(
-                clients, corrupt=corrupt, dropout=given.dropout, threat=threat
-            )
-        thresholds.check_complete(
-            clients, corrupt=corrupt, dropout=given.dropout, threshold=threshold, threat=threat
-        )
-    else:
-        if threshold is None or neighbours is None:
-            choice = thresholds.choose_sparse(
-                clients, corrupt=given.corrupt, dropout=given.dropout, threat=threat
-            )
-            threshold = choice.threshold if threshold is None else threshold
-            neighbours = choice.neighbours if neighbours is None else neighbours
-        thresholds.check_sparse(
-            clients,
-            corrupt=corrupt,
-            dropout=given.dropout,
-            neighbours=neighbours,
-            threshold=threshold,
-            threat=threat,
-        )
-    semi_honest = Threat.SEMI_HONEST.value
-    return given.params(threat=semi_honest, threshold=threshold, neighbours=neighbours), threat
-
-
-def report(
-    plan: Plan, threat: Threat, given: RoundOptions, *, calibrated: bool, plots: bool
-) -> Report:
+def report(plan: Plan, given: RoundOptions, *, calibrated: bool, plots: bool) -> Report:
     """Report a plan.
 
     Parameters
     ----------
     plan : Plan
         The plan.
-    threat : Threat
-        What the threshold and the neighbours are for; see :func:`parameters_for`.
     given : RoundOptions
         The options, for the plots over other cohorts.
     calibrated : bool
@@ -86,13 +35,12 @@ def report(
     params = plan.params
     expected = params.clients - thresholds.dropouts(params.clients, params.dropout)
     data = parameters(params) | {
-        "threat": threat.value,
-        "messages_of": params.threat.value,
         "survivors_expected": expected,
         "sigma": params.sigma,
         "eta": params.eta,
         "expansion": plan.expansion,
         "expansion_formula": plan.expansion_formula,
+        "expansion_graph_proof": plan.bytes_graph_proof / params.raw_bytes,
         "bytes_up_per_client": plan.bytes_up_per_client,
         "bytes_down_per_client": plan.bytes_down_per_client,
         "bytes_up": plan.bytes_up,
@@ -108,33 +56,28 @@ def report(
             "CPU seconds on one core of this machine; the server's if the stated dropout leaves "
             "after sharing its keys, when its work is largest."
         )
-    if threat is not params.threat:
-        notes.append(
-            f"Threshold and neighbours hold against a {threat.value} server. Bytes and seconds are "
-            f"those of the {params.threat.value} messages: rounds against a {threat.value} server "
-            "have more, and are not part of this version."
-        )
-        verdict = f"Planned against a {threat.value} server with {count(params.corrupt)} corrupt."
-    else:
-        verdict = f"Guarantee: {guarantee(params)}."
     notes += _other_graph(given, params)
     return Report(
         title=f"Plan: secure aggregation of {params.clients:,} clients' {params.dim:,} numbers",
         data=data,
-        tables=[_choices(params, threat, expected), _messages(plan), _costs(plan, calibrated)],
+        tables=[_choices(params, expected), _messages(plan), _costs(plan, calibrated)],
         plots=list(_plots(plan, given)) if plots else [],
         notes=notes,
-        verdict=verdict,
+        verdict=f"Guarantee: {guarantee(params)}.",
     )
 
 
-def _choices(params: Params, threat: Threat, expected: int) -> Table:
+def _choices(params: Params, expected: int) -> Table:
     encoding = params.encoding
     numbers = "integers" if encoding.clip is None else f"floats within ±{encoding.clip:.6g}"
     everyone = params.graph is Graph.COMPLETE
     holders = "every client holds them" if everyone else "a client's neighbours hold them"
     rows: list[list[Cell]] = [
-        ["threat model", threat.value, f"{count(params.corrupt)} may collude with the server"],
+        [
+            "threat model",
+            params.threat.value,
+            f"{count(params.corrupt)} may collude with the server",
+        ],
         ["graph", params.graph.value, "who shares secrets with whom"],
         ["neighbours", str(params.neighbours), "of each client"],
         ["threshold", str(params.threshold), f"shares rebuild a secret; {holders}"],
@@ -171,6 +114,7 @@ def _costs(plan: Plan, calibrated: bool) -> Table:
     rows: list[list[Cell]] = [
         ["expansion: a client's bytes over its vector's", f"{plan.expansion:.4g}"],
         ["expansion by the paper's formula", f"{plan.expansion_formula:.4g}"],
+        *_proof(plan),
         ["bytes through the server", amount(plan.bytes_server, "B")],
         ["memory of the server", amount(plan.memory_server, "B")],
     ]
@@ -182,26 +126,45 @@ def _costs(plan: Plan, calibrated: bool) -> Table:
     return Table("Costs", ["", "value"], rows)
 
 
+def _proof(plan: Plan) -> Iterator[list[Cell]]:
+    if plan.bytes_graph_proof:
+        apart = plan.bytes_graph_proof / plan.params.raw_bytes
+        yield ["apart from it: the proof of a client's neighbours", f"{apart:.4g}"]
+
+
+def _threat_for(given: RoundOptions, graph: str) -> str:
+    """Return the threat model nearest to the given one that rounds on `graph` have."""
+    paired = {Threat.ACTIVE.value: Graph.COMPLETE.value, Threat.SEMI_MALICIOUS.value: "sparse"}
+    fits = paired.get(given.threat, graph) == graph
+    return given.threat if fits else next(name for name, its in paired.items() if its == graph)
+
+
 def _for_graph(given: RoundOptions, graph: str, clients: int) -> Plan | None:
     """Return the bill of another graph and cohort, with its own threshold; None if infeasible."""
     other = replace(
-        given, graph=graph, clients=clients, threshold=None, neighbours=None, min_cohort=None
+        given,
+        graph=graph,
+        threat=_threat_for(given, graph),
+        clients=clients,
+        threshold=None,
+        neighbours=None,
+        min_cohort=None,
     )
     try:
-        params, _ = parameters_for(other)
+        return bytes_only(other.params())
     except UsageError:
         return None
-    return bytes_only(params)
 
 
 def _other_graph(given: RoundOptions, params: Params) -> Iterator[str]:
     (graph,) = set(GRAPHS) - {params.graph.value}
-    plan = _for_graph(given, graph, params.clients)
+    plan, threat = _for_graph(given, graph, params.clients), _threat_for(given, graph)
+    flags = f"--graph {graph}" + ("" if threat == given.threat else f" --threat {threat}")
     if plan is None:
-        yield f"The {graph} graph is not feasible for these fractions of {params.clients} clients."
+        yield f"{flags} is not feasible for these fractions of {params.clients} clients."
         return
     yield (
-        f"With --graph {graph}: expansion {plan.expansion:.4g}, {plan.params.neighbours} "
+        f"With {flags}: expansion {plan.expansion:.4g}, {plan.params.neighbours} "
         f"neighbours, threshold {plan.params.threshold}."
     )
 
@@ -238,7 +201,9 @@ def _plots(plan: Plan, given: RoundOptions) -> Iterator[Plot]:
                 for bill in points.values()
             ]
             if points:
-                series.append(Series(graph, list(points), amounts))
+                threat = _threat_for(given, graph)
+                name = graph if threat == given.threat else f"{graph}, {threat}"
+                series.append(Series(name, list(points), amounts))
         if series:
             yield Plot(
                 kind="line",

@@ -10,60 +10,22 @@ from numpy.typing import NDArray
 
 from privagg import datasets
 from privagg.cli._secagg_inputs import LARGEST, Material
+from privagg.cli._secagg_shared import (
+    blame_rows,
+    blame_table,
+    guarantee,
+    inputs_of,
+    parameters,
+)
 from privagg.protocols import secagg
 from privagg.protocols.secagg import ROUNDS, Params, Result
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
-__all__ = ["count", "guarantee", "parameters", "simulation"]
+__all__ = ["simulation"]
 
 _SHOWN = 10
 _IN_JSON = 20
 """So many coordinates of the sum are in the table, and in the JSON object; --sum-out has all."""
-
-
-def count(clients: int) -> str:
-    """Return "no client", "1 client", "2 clients"."""
-    return "no client" if clients == 0 else f"{clients} client{'s' if clients > 1 else ''}"
-
-
-def guarantee(params: Params) -> str:
-    """Say against whom the round protects its inputs."""
-    who = "the server learns"
-    if params.corrupt:
-        who = f"the server and up to {count(params.corrupt)} colluding with it learn"
-    match params.threat:
-        case secagg.Threat.SEMI_HONEST:
-            how = "as long as all follow the protocol and only look at what they see (semi-honest)"
-        case secagg.Threat.SEMI_MALICIOUS:
-            how = "whatever they do once the keys are collected honestly (semi-malicious)"
-        case _:
-            how = "whatever they do (active)"
-    odds = f", but for a probability of 2**-{params.sigma}" if params.graph == "sparse" else ""
-    return f"{who} no more of the other inputs than their sum, {how}{odds}"
-
-
-def parameters(params: Params) -> dict[str, object]:
-    """Return the JSON keys that a plan and a run share."""
-    encoding = params.encoding
-    return {
-        "protocol": "secagg",
-        "threat": params.threat.value,
-        "graph": params.graph.value,
-        "clients": params.clients,
-        "corrupt": params.corrupt,
-        "dropout": params.dropout,
-        "threshold": params.threshold,
-        "neighbours": params.neighbours,
-        "min_cohort": params.min_cohort,
-        "prg": params.prg.value,
-        "modulus_bits": params.modulus_bits,
-        "dim": params.dim,
-        "value_bits": encoding.value_bits,
-        "signed": encoding.signed or encoding.kind == "float",
-        "clip": encoding.clip,
-        "weighted": encoding.weighted,
-        "max_weight": encoding.max_weight if encoding.weighted else None,
-    }
 
 
 def simulation(
@@ -88,16 +50,15 @@ def simulation(
         histogram = _histogram(result, material.histogram)
     learned, hidden = _learned(result), _hidden(result)
     formula = secagg.expansion_formula(params)
-    data = parameters(params) | {
-        "clip_source": material.clip_source,
-        "max_weight_source": material.max_weight_source,
-        "input": {"source": material.inputs.source, "reading": material.inputs.reading},
+    data = parameters(params) | inputs_of(material)
+    data |= {
         "dropouts": {name: sum(at == name for at in leaves.values()) for name in ROUNDS},
         "survivors": {name: len(who) for name, who in result.survivors.items()},
         "count": result.count,
         "weight_total": result.weight_total,
         "expansion": result.expansion,
         "expansion_formula": formula,
+        "expansion_graph_proof": result.bytes_graph_proof / params.raw_bytes,
         "bytes_up_per_client": result.bytes_up_per_client,
         "bytes_down_per_client": result.bytes_down_per_client,
         "bytes_up": {name: _mean(result, result.bytes_up, name) for name in result.survivors},
@@ -114,12 +75,15 @@ def simulation(
         "not_learned": hidden,
         "truth": {"clipped": result.clipped},
         "insecure_seed": result.insecure_seed,
+        "blame": blame_rows(result.blame),
     }
     tables = [_parameter_table(params, material), _round_table(result), _bill(result, formula)]
     if material.histogram is not None and histogram is not None:
         tables.append(_histogram_table(material.histogram.column, histogram))
     else:
         tables.append(_sum_table(result, material))
+    if result.blame:
+        tables.append(blame_table(result.blame))
     return Report(
         title=f"Secure aggregation: {material.inputs.source}",
         data=data,
@@ -293,6 +257,10 @@ def _bill(result: Result, formula: float) -> Table:
         ["a client's bytes, up and down, over its vector's as it is", f"{result.expansion:.4g}"],
         ["the paper's formula for that (no tags, ids, commitments, framing)", f"{formula:.4g}"],
     ]
+    if result.bytes_graph_proof:
+        proof = result.bytes_graph_proof / result.params.raw_bytes
+        what = "apart from it: the proof that its neighbours are those of the drawn graph"
+        rows.append([what, f"{proof:.4g}"])
     return Table("Expansion, measured on encoded messages", ["what", "value"], rows)
 
 

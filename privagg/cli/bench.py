@@ -29,7 +29,7 @@ def _repeats(default: int) -> Callable[[Any], Any]:
     )
 
 
-def _count(flag: str, default: int, help: str, **more: Any) -> Callable[[Any], Any]:
+def _count(flag: str, default: int | list[int], help: str, **more: Any) -> Callable[[Any], Any]:
     return click.option(
         flag,
         type=click.IntRange(min=1),
@@ -93,8 +93,8 @@ def field_command(options: Options, against: str | None, **values: Any) -> None:
     ],
     plots=True,
 )
-@_count("--clients", 100, "Size of the cohort; may be repeated.", multiple=True)
-@_count("--dim", 100_000, "Numbers per client; may be repeated.", multiple=True)
+@_count("--clients", [100], "Size of the cohort; may be repeated.", multiple=True)
+@_count("--dim", [100_000], "Numbers per client; may be repeated.", multiple=True)
 @click.option(
     "--graph",
     type=click.Choice(["complete", "sparse"]),

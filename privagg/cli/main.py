@@ -58,6 +58,15 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
         },
     ),
+    "audit": Branch(
+        "Attack what an aggregator sees and say what leaks.",
+        {
+            "secagg": Leaf(
+                "privagg.cli.audit_secagg:secagg",
+                "Audit a secure aggregation round from its transcript.",
+            ),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {

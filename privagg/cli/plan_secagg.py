@@ -45,12 +45,12 @@ def secagg(calibrate: bool, options: Options, **values: Any) -> None:
     if given.weights is not None and given.max_weight is None:
         hint = "For example the largest number of examples that a client may have."
         raise UsageError("--max-weight", "nothing", "the largest weight, with --weights", hint)
-    params, planned_for = _secagg_plan.parameters_for(given)
+    params = given.params()
     if calibrate:
         note(options, "Measuring this machine ...")
         plan = protocol.plan(params)
     else:
         plan = _secagg_costs.bytes_only(params)
     drawn = options.report is not None or options.plot is not None
-    report = _secagg_plan.report(plan, planned_for, given, calibrated=calibrate, plots=drawn)
+    report = _secagg_plan.report(plan, given, calibrated=calibrate, plots=drawn)
     emit(report, options)

@@ -6,7 +6,7 @@ import io
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 from click.exceptions import Exit
@@ -26,13 +26,18 @@ from privagg.cli.failures import ExitCode
 from privagg.errors import Abort, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
-    from privagg.protocols.secagg import Params, Result, Transcript
+    from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
-DROP_AT = ("advertise-keys", "share-keys", "masked-input", "consistency-check", "unmasking")
+DROP_AT = (
+    *("advertise-keys", "commit-graph", "reveal-graph", "share-keys", "masked-input"),
+    *("consistency-check", "unmasking"),
+)
 LAYOUTS = ("auto", "rows", "arrays")
 """Said again here, so that the help needs no import of the protocol; a test compares them."""
 
@@ -45,6 +50,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --input updates.npz",
         "privagg simulate secagg --clients 200 --dim 100000 --dropout 0.1",
         "privagg simulate secagg --data adult --column education --clients 100",
+        "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
     ],
     plots=True,
 )
@@ -72,6 +78,23 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     metavar="FILE.json",
     help='Who leaves instead: {"masked-input": [3, 5], "unmasking": [7]}.',
 )
+@click.option(
+    "--roster",
+    type=_READABLE,
+    metavar="FILE",
+    help="Pinned identities, of `privagg keys roster`.  [default: new ones]",
+)
+@click.option(
+    "--identities",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder with the identity files of all clients in --roster.",
+)
+@click.option(
+    "--misbehave",
+    metavar="NAME",
+    help="Let somebody lie in this way, and show how it is caught; `list` names the ways.",
+)
 @seed_option
 @click.option(
     "--workers",
@@ -84,6 +107,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
 @click.option("--transcript-payloads", is_flag=True, help="Write the messages' bytes too: base64.")
+@file_option("--roster-out", "FILE.json", "Write the clients' identities, for `audit secagg`.")
 def secagg(
     source: Path | None,
     layout: str,
@@ -91,11 +115,15 @@ def secagg(
     columns: tuple[str, ...],
     drop_at: str | None,
     schedule: Path | None,
+    roster: Path | None,
+    identities: Path | None,
+    misbehave: str | None,
     seed: int | None,
     workers: int,
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
+    roster_out: Path | None,
     options: Options,
     **values: Any,
 ) -> None:
@@ -106,12 +134,19 @@ def secagg(
     column over its part of the rows), or are drawn (--clients, --dim).
     """
     from privagg import entropy as entropies
+    from privagg.cli import _secagg_identities
     from privagg.cli._secagg_report import simulation
+    from privagg.cli._secagg_shared import rounds_of
     from privagg.protocols import secagg as protocol
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
+    if misbehave is not None:
+        apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
+        _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
+        if _catalogue(misbehave, given, options):
+            return
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
     own = entropies.from_seed(seed).spawn("simulation")
@@ -128,11 +163,22 @@ def secagg(
         clip=material.clip,
         max_weight=material.max_weight,
     )
+    signers, directory = _secagg_identities.of(params, roster, identities, seed)
     if sum_out is not None:
         _check_sum_out(sum_out, inputs.vectors[0])
     _check_memory(params, workers, payloads=transcript_payloads)
+    if misbehave is not None:
+        _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
+    for absent in sorted(set(leaves.values()) - set(rounds_of(params))):
+        note(options, f"No round {absent} against {given.threat}: they are gone in the next one.")
     record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    if roster_out is not None:
+        if directory is None:
+            allowed = "a threat model with identities: --threat semi-malicious or active"
+            raise UsageError("--roster-out", roster_out.name, allowed)
+        directory.save(roster_out)
+        note(options, f"Wrote {roster_out}")
     began = time.perf_counter()
     try:
         with progress(options) as step:
@@ -143,16 +189,18 @@ def secagg(
                 dropouts=leaves,
                 seed=seed,
                 workers=workers,
+                identities=signers,
+                roster=directory,
                 transcript=record,
                 progress=step,
             )
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
-        _write_transcript(transcript, record, params, seed, str(abort), options)
+        _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
     wall = time.perf_counter() - began
     emit(simulation(result, material, leaves, wall), options)
-    _write_transcript(transcript, record, params, seed, None, options)
+    _write_transcript(transcript, record, params, directory, seed, None, options)
     if sum_out is not None:
         _write_sum(sum_out, result)
         note(options, f"Wrote {sum_out}")
@@ -182,6 +230,44 @@ def _material(
     if columns:
         raise UsageError("--column", ", ".join(columns), "a column of --data or --input")
     return _secagg_inputs.generated(given, own.spawn("inputs"))
+
+
+def _check_apart(others: Mapping[str, object]) -> None:
+    """Refuse what only a round that is not spoiled has."""
+    for flag, value in others.items():
+        if value is not None:
+            raise UsageError(flag, str(value), "nothing beside --misbehave")
+
+
+def _catalogue(name: str, given: RoundOptions, options: Options) -> bool:
+    """Say what ``--misbehave list`` asks for; refuse an unknown name before inputs are read."""
+    from privagg.cli import _secagg_misbehave
+
+    if name != "list":
+        _secagg_misbehave.named(name)
+        return False
+    emit(_secagg_misbehave.catalogue(given.threat), options)
+    return True
+
+
+def _misbehave(
+    name: str,
+    params: Params,
+    material: Material,
+    seed: int | None,
+    identities: Sequence[Signer] | None,
+    roster: Roster | None,
+    options: Options,
+) -> NoReturn:
+    """Play the round with a liar in it, report, and end."""
+    from privagg.cli import _secagg_misbehave
+
+    finding = _secagg_misbehave.play(
+        name, params, material, seed=seed, identities=identities, roster=roster
+    )
+    report = _secagg_misbehave.report(finding, params, material, seeded=seed is not None)
+    emit(report, options)
+    raise Exit(_secagg_misbehave.exit_code(finding))
 
 
 def _leaves(
@@ -225,29 +311,18 @@ def _write_transcript(
     path: Path | None,
     record: Transcript | None,
     params: Params,
+    roster: Roster | None,
     seed: int | None,
     aborted: str | None,
     options: Options,
 ) -> None:
     if path is None or record is None:
         return
-    from privagg.report import SCHEMA_VERSION
+    from privagg.protocols.secagg import transcript_file
 
-    header: dict[str, object] = {
-        "schema_version": SCHEMA_VERSION,
-        "protocol": "secagg",
-        "threat": params.threat.value,
-        "graph": params.graph.value,
-        "clients": params.clients,
-        "dim": params.dim,
-        "threshold": params.threshold,
-        "neighbours": params.neighbours,
-        "modulus_bits": params.modulus_bits,
-        "params_digest": params.digest().hex(),
-        "insecure_seed": seed is not None,
-        "messages": len(record),
-        "aborted": aborted,
-    }
+    header = transcript_file.header_of(
+        params, record, roster=roster, insecure_seed=seed is not None, aborted=aborted
+    )
     with path.open("w", encoding="utf-8") as file:
         record.write(file, header)
     note(options, f"Wrote {path}")

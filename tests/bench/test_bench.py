@@ -12,6 +12,7 @@ from privagg import prg
 from privagg.bench import clock, field, flower, peers, rows, secagg
 from privagg.bench import prg as streams
 from privagg.cli import main
+from privagg.cli.bench import field_command, prg_command, secagg_command
 from privagg.errors import UsageError
 from privagg.prg import Suite
 from privagg.protocols.secagg import Params, calibration
@@ -172,6 +173,16 @@ def test_flower():
     assert client["rows"][2]["extrapolated"] is None
     assert all(row["extrapolated"] for row in server["rows"][1:])
     assert flower.require() is None
+
+
+@pytest.mark.parametrize("command", [prg_command, field_command, secagg_command])
+def test_defaults_are_of_their_own_types(command):
+    with command.make_context("bench", []) as context:
+        values = context.params
+    if command is secagg_command:
+        assert (values["clients"], values["dim"]) == ((100,), (100_000,))
+    assert values["repeats"] >= 3
+    assert values["against"] is None
 
 
 @pytest.mark.parametrize(

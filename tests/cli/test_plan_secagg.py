@@ -4,14 +4,20 @@ import json
 
 import pytest
 
-from privagg.cli import _secagg_plan
 from privagg.protocols import secagg
 
 KEYS = {
     *("schema_version", "protocol", "threat", "graph", "clients", "corrupt", "dropout"),
     *("threshold", "neighbours", "min_cohort", "prg", "modulus_bits", "dim", "value_bits"),
-    *("signed", "clip", "weighted", "max_weight", "messages_of", "survivors_expected", "sigma"),
-    *("eta", "expansion", "expansion_formula", "bytes_up_per_client", "bytes_down_per_client"),
+    *("signed", "clip", "weighted", "max_weight", "survivors_expected", "sigma"),
+    *(
+        "eta",
+        "expansion",
+        "expansion_formula",
+        "expansion_graph_proof",
+        "bytes_up_per_client",
+        "bytes_down_per_client",
+    ),
     *("bytes_up", "bytes_down", "bytes_server", "memory_server"),
     *("cpu_seconds_client", "cpu_seconds_server"),
 }
@@ -56,33 +62,39 @@ def test_the_golden_expansions_are_reached(plan):
     assert sparse["expansion"] <= 1.635
 
 
-@pytest.mark.parametrize("graph", ["complete", "sparse"])
-def test_semi_malicious_thresholds_are_planned(plan, graph):
-    data = plan(*QUICK, "--graph", graph, "--threat", "semi-malicious")
+@pytest.mark.parametrize(
+    ("graph", "threat"), [("complete", "active"), ("sparse", "semi-malicious")]
+)
+def test_stronger_threat_models_are_planned(plan, graph, threat):
+    data = plan(*QUICK, "--graph", graph, "--threat", threat)
     weaker = plan(*QUICK, "--graph", graph)
-    assert data["threat"] == "semi-malicious"
+    assert data["threat"] == threat
+    assert "consistency-check" in data["bytes_up"]
+    assert data["bytes_up_per_client"] > weaker["bytes_up_per_client"]
+    assert weaker["expansion_graph_proof"] == 0
     if graph == "complete":
         assert 2 * data["threshold"] > 1000 + data["corrupt"]
-    else:
-        choice = secagg.thresholds.choose_sparse(
-            1000, corrupt=0.05, dropout=0.05, threat=secagg.Threat.SEMI_MALICIOUS
-        )
-        assert (data["neighbours"], data["threshold"]) == (choice.neighbours, choice.threshold)
-        assert data["neighbours"] > weaker["neighbours"]
+        assert data["expansion_graph_proof"] == 0
+        return
+    choice = secagg.thresholds.choose_sparse(
+        1000, corrupt=0.05, dropout=0.05, threat=secagg.Threat.SEMI_MALICIOUS
+    )
+    assert (data["neighbours"], data["threshold"]) == (choice.neighbours, choice.threshold)
+    assert data["neighbours"] > weaker["neighbours"]
+    proof = data["expansion_graph_proof"] * 100_000 * 2
+    total = data["bytes_up_per_client"] + data["bytes_down_per_client"]
+    assert proof > 1000 * 16
+    assert data["expansion"] * 100_000 * 2 + proof == pytest.approx(total)
 
 
-def test_a_plan_says_whose_messages_it_counts(plan, run, capsys):
-    args = (*QUICK, "--threat", "semi-malicious")
-    data = plan(*args)
-    assert run("plan", "secagg", *args) == 0
-    out = capsys.readouterr().out
-    assert ("those of the semi-honest messages" in out) == (data["messages_of"] != data["threat"])
-    assert "semi-malicious server" in out or "(semi-malicious)" in out
+def test_a_threat_model_needs_its_graph(plan):
+    for graph, threat in (("complete", "semi-malicious"), ("sparse", "active")):
+        error = plan(*QUICK, "--graph", graph, "--threat", threat, code=2)["error"]
+        assert "--graph" in error["message"]
 
 
-@pytest.mark.parametrize("threat", ["semi-malicious", "active"])
-def test_given_thresholds_are_checked_against_the_threat(plan, threat):
-    args = (*QUICK, "--threat", threat)
+def test_given_thresholds_are_checked_against_the_threat(plan):
+    args = (*QUICK, "--threat", "active")
     assert plan(*args, "--threshold", 526)["threshold"] == 526
     message = plan(*args, "--threshold", 525, code=2)["error"]["message"]
     assert "--threshold" in message
@@ -126,11 +138,13 @@ def test_for_people_the_other_graph_is_named_too(run, capsys):
     assert run("plan", "secagg", *QUICK) == 0
     out = capsys.readouterr().out
     assert "With --graph sparse: expansion" in out
+    assert run("plan", "secagg", *QUICK, "--threat", "active") == 0
+    assert "With --graph sparse --threat semi-malicious: expansion" in capsys.readouterr().out
     assert "learn no more of the other inputs than their sum" in out
     assert (
         run("plan", "secagg", "--clients", 5, "--dim", 9, "--corrupt", 0.4, "--no-calibrate") == 0
     )
-    assert "The sparse graph is not feasible" in capsys.readouterr().out
+    assert "--graph sparse is not feasible" in capsys.readouterr().out
 
 
 def test_the_page_and_the_plot_show_both_graphs(run, tmp_path):
@@ -146,4 +160,3 @@ def test_the_page_and_the_plot_show_both_graphs(run, tmp_path):
 def test_other_cohorts_that_do_not_fit_are_left_out(run, tmp_path):
     small = ("--clients", 3, "--dim", 5, "--no-calibrate", "--corrupt", 0)
     assert run("plan", "secagg", *small, "--plot", tmp_path / "p.png") == 0
-    assert _secagg_plan.__all__ == ["parameters_for", "report"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from parties import BOTH, complete, inputs, sparse
+from parties import ALL, BOTH, answered, complete, inputs, phases, sparse, spoken
 
 from privagg.errors import Abort, CapacityError, UsageError
 from privagg.protocols import secagg
@@ -300,10 +300,10 @@ def test_integer_arrays_keep_their_shape():
 # Runs.
 
 
-@pytest.mark.parametrize("graph", BOTH)
+@pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("options", [{}, {"clip": 1.0}])
-def test_a_seed_repeats_a_run_and_marks_it_insecure(graph, options):
-    params = BOTH[graph](6, 3, **options)
+def test_a_seed_repeats_a_run_and_marks_it_insecure(kind, options):
+    params = ALL[kind](6, 3, **options)
     digests = []
     for seed in (4, 4, 5):
         log = secagg.Transcript()
@@ -317,10 +317,36 @@ def test_a_seed_repeats_a_run_and_marks_it_insecure(graph, options):
     assert not sent[0] & sent[1]
 
 
-@pytest.mark.parametrize("graph", BOTH)
-def test_threads_change_nothing_but_speed(graph):
+@pytest.mark.parametrize("kind", ALL)
+def test_a_transcript_holds_every_message_of_the_round(kind):
+    """In order of the rounds, a message of the server and its answer for each client."""
+    params = ALL[kind](6, 3)
+    log = secagg.Transcript(payloads=True)
+    result = run(params, inputs(params), transcript=log)
+    names = [phase.title for phase in phases(params)]
+    seen = [entry.round for entry in log]
+    assert list(dict.fromkeys(seen)) == names == list(result.survivors) == list(result.bytes_up)
+    kinds = list(zip(spoken(params), answered(params), strict=True))
+    for name, (said, reply) in zip(names, kinds, strict=True):
+        entries = [entry for entry in log if entry.round == name]
+        down = [entry for entry in entries if entry.sender == "server"]
+        up = [entry for entry in entries if entry.receiver == "server"]
+        assert {entry.kind for entry in down} == {said.__name__}
+        assert {entry.kind for entry in up} == {reply.__name__}
+        assert sorted(entry.receiver for entry in down) == list(range(6))
+        assert sorted(entry.sender for entry in up) == list(range(6))
+        assert sum(entry.size for entry in up) == result.bytes_up[name].sum()
+        assert sum(entry.size for entry in down) == result.bytes_down[name].sum()
+        for entry in entries:
+            message = messages.decode(entry.payload, params, peer=entry.sender)
+            assert type(message).__name__ == entry.kind
+            assert len(entry.payload) == entry.size
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_threads_change_nothing_but_speed(kind):
     """Long enough that unmasking is shared out, too."""
-    params = BOTH[graph](7, 5000, clip=1.0)
+    params = ALL[kind](7, 5000, clip=1.0)
     vectors, logs = inputs(params), [secagg.Transcript() for _ in range(3)]
     results = [
         run(params, vectors, workers=workers, transcript=log, dropouts={2: "masked-input"})

@@ -186,21 +186,6 @@ def test_who_left_needs_holders_as_well_and_no_share_is_asked_for_without():
         assert not check(params, leaves, inputs(params))
 
 
-def test_who_left_needs_holders_as_well_and_no_share_is_asked_for_without():
-    """Everyone in the sum could be unmasked; one that left and has a neighbour there could not."""
-    params = sparse(12, 2, neighbours=4, threshold=2)
-    neighbours, everyone, found = graph_of(params), set(range(12)), []
-    for gone in itertools.combinations(range(12), 4):
-        summed = everyone - set(gone)
-        fine = all(len(neighbours[client] & summed) >= 2 for client in summed)
-        if fine and any(len(neighbours[client] & summed) == 1 for client in gone):
-            found.append([2 if client in gone else STAYS for client in range(12)])
-    assert len(found) > 10
-    for leaves in found[::5]:
-        assert oracle(params, neighbours, leaves) == (None, "masked-input")
-        check(params, neighbours, leaves, inputs(params))
-
-
 @st.composite
 def rounds_of(draw, sizes, graph):
     """Return parameters and a schedule that leaves some chance of success."""

@@ -9,7 +9,7 @@ import pytest
 from parties import ALL, Play, active, complete, drawn, sparse
 
 from privagg import sharing
-from privagg.errors import Abort, PeerError
+from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.states import Phase
 
@@ -264,3 +264,27 @@ def test_as_many_complaints_as_may_be_corrupt_name_no_one():
         outcome(play, Liars(play, {(dealer, 0) for dealer in range(1, count + 1)}))
         assert {blame.verdict for blame in play.server.blame} == {verdict}
         assert len(play.server.blame) == count
+
+
+def test_a_sum_that_no_inputs_can_have_ends_the_round_for_good():
+    """Words outside the encoding: the sum is refused, and closing again does not change it."""
+    params = complete(3, 2, value_bits=1)  # two bits: from two inputs of 1, a sum of 3 is none
+
+    def poison(index, data):
+        message = messages.decode(data, params, peer=index)
+        if not isinstance(message, messages.MaskedInput) or index != 2:
+            return data
+        low = np.uint32(2**params.modulus_bits - 1)
+        return replace(message, vector=(message.vector + np.uint32(1)) & low).encode()
+
+    gone = {0: Phase.MASKED_INPUT}
+    play = Play(params, vectors=np.ones((3, 2), int), leaves=gone).until(Phase.MASKED_INPUT)
+    play.step(up=poison)
+    play.exchange()
+    with pytest.raises(PeerError, match="words outside the encoding"):
+        play.server.close()
+    assert play.phase is Phase.ABORTED
+    with pytest.raises(UsageError, match="an open one"):
+        play.server.close()
+    with pytest.raises(UsageError, match="result"):
+        play.server.result()

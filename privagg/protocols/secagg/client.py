@@ -372,7 +372,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum, or fewer than t survived or signed.
         """
-        signed = self._params.threat is Threat.ACTIVE or isinstance(message, SignatureSet)
+        signed = self._params.signed or isinstance(message, SignatureSet)
         expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
         with self._handling(message, expected, UnmaskShares) as (message, earlier):
             if earlier is not None:

@@ -1,17 +1,25 @@
 """A transcript: who sent what to whom, how many bytes, in which round.
 
 It is a value that the driver returns and audits read. Payloads are kept on request: they are what
-an observer of the network sees, and hold no secret in the clear.
+an observer of all traffic sees. They hold no input in the clear; but the shares of the last round
+are among them, so that whoever has a transcript with payloads can rebuild what the server can.
+
+As a file it is one JSON object per line: a header that says what was agreed, then a line for each
+message. :mod:`privagg.protocols.secagg.transcript_file` reads it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TextIO
 
 import msgspec
+
+if TYPE_CHECKING:
+    from privagg.protocols.secagg.transcript_file import Header
 
 __all__ = ["Entry", "Transcript"]
 
@@ -58,6 +66,14 @@ class Transcript:
         self._payloads = payloads
         self._entries: list[Entry] = []
 
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Self:
+        """Return the transcript of these entries."""
+        transcript = cls()
+        transcript._entries = list(entries)
+        transcript._payloads = all(entry.payload is not None for entry in transcript)
+        return transcript
+
     def record(
         self, *, round: str, sender: int | str, receiver: int | str, kind: str, data: bytes
     ) -> None:
@@ -86,8 +102,23 @@ class Transcript:
     def write(self, file: TextIO, header: dict[str, object]) -> None:
         """Write one JSON object per line: `header` first, then a line per message.
 
-        Payloads, where kept, are base64.
+        Payloads, where kept, are base64. What :meth:`read` reads has the header of
+        :func:`privagg.protocols.secagg.transcript_file.header_of`.
         """
         file.write(msgspec.json.encode(header).decode() + "\n")
         for entry in self._entries:
             file.write(msgspec.json.encode(entry).decode() + "\n")
+
+    @classmethod
+    def read(cls, path: str | Path) -> tuple[Header, Transcript]:
+        """Read a file that :meth:`write` wrote; see :func:`transcript_file.read`.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be read or is no such transcript, whole and unchanged; it names the
+            line.
+        """
+        from privagg.protocols.secagg import transcript_file
+
+        return transcript_file.read(path)

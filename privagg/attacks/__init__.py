@@ -1,0 +1,1 @@
+"""Audits: what an aggregator, and those who collude with it, could learn of the inputs."""

@@ -1,0 +1,1 @@
+"""Conformance kits: dishonest parties to hold an implementation of a protocol against."""
