@@ -14,10 +14,9 @@ from typing import TypeVar, cast
 
 __all__ = ["JIT", "kernel"]
 
-JIT: bool = (
-    os.environ.get("PRIVAGG_JIT", "1") != "0"
-    and os.environ.get("NUMBA_DISABLE_JIT", "").strip() in ("", "0")
-)
+_NUMBA_IS_OFF = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in ("", "0")
+
+JIT: bool = os.environ.get("PRIVAGG_JIT", "1") != "0" and not _NUMBA_IS_OFF
 """Whether kernels are compiled. Fixed when the process starts."""
 
 _F = TypeVar("_F", bound=Callable[..., object])

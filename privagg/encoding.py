@@ -136,15 +136,13 @@ class Encoding:
         for name in ("signed", "weighted"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(name, getattr(self, name), "True or False")
-        object.__setattr__(self, "value_bits", _integer("value_bits", self.value_bits, 1, 32))
-        top = 2**_MAX_BITS - 1
-        object.__setattr__(self, "max_weight", _integer("max_weight", self.max_weight, 1, top))
+        for name, top in (("value_bits", 32), ("max_weight", 2**_MAX_BITS - 1)):
+            object.__setattr__(self, name, _integer(name, getattr(self, name), 1, top))
         if self.max_weight > 1 and not self.weighted:
             raise UsageError("max_weight", self.max_weight, "1", "Or set weighted=True.")
         if self.kind == "integer":
             if self.clip is not None:
-                hint = "Integers are refused, never clipped."
-                raise UsageError("clip", self.clip, "None for integers", hint)
+                raise UsageError("clip", self.clip, "None for integers", "They are never clipped.")
             return
         if self.signed:
             raise UsageError("signed", True, "False for floats", "Floats are always signed.")
@@ -284,8 +282,7 @@ class Encoding:
         factor = self._weight(weight)
         if not isinstance(entropy, Entropy):
             raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
-        words = np.empty(self.length(values.size), word)
-        clipped = 0
+        words, clipped = np.empty(self.length(values.size), word), 0
         if self.clip is None:
             self._encode_integers(values, factor, words[: values.size])
         else:
@@ -382,8 +379,7 @@ class Encoding:
             raise UsageError("vector", _describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
             if self.kind == "integer":
-                hint = 'Use Encoding(kind="float", clip=...).'
-                raise UsageError("vector", vector.dtype.name, allowed, hint)
+                raise UsageError("vector", vector.dtype.name, allowed, "Or set kind and clip.")
             wide = np.dtype(np.float64 if vector.dtype.itemsize == 8 else np.float32)
         elif vector.dtype.kind in "iu":
             if self.kind == "integer" and vector.dtype == np.uint64 and vector.max() >= 2**63:

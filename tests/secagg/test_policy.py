@@ -134,7 +134,7 @@ def test_a_cohort_of_one_is_refused_everywhere(graph):
     "fields",
     [
         {"threshold": 3},
-        {"min_cohort": 2},
+        {"min_cohort": 3},
         {"corrupt": 0},
         {"dropout": 0.1},
         {"dim": 5},

@@ -17,6 +17,7 @@ from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
+from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.client_order import OrderedParty
 from privagg.protocols.secagg.client_state import ClientMemory, dump, load
 from privagg.protocols.secagg.identity import Signer
@@ -92,12 +93,9 @@ class Client(OrderedParty):
         identity: Signer | None = None,
         entropy: Entropy = OS,
     ) -> None:
-        if not isinstance(params, Params):
-            raise UsageError("params", type(params).__name__, "secagg.Params")
+        check_party(params, entropy)
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
-        if not isinstance(entropy, Entropy):
-            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
@@ -297,8 +295,7 @@ class Client(OrderedParty):
                 raise UsageError(
                     "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
                 )
-            if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
-                raise UsageError("model", type(model).__name__, "32 bytes, or none")
+            check_model(model)
             encoded = None
             if out is None:  # else it is encoded as it is written
                 encoded = params.encoding.encode(
@@ -391,6 +388,7 @@ class Client(OrderedParty):
             given = memory.opened & (known | ~memory.survivors)
             chosen[~given] = 0
             holders = memory.holders
+            memory.forget_shares()
             return self._reply(
                 message,
                 UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),

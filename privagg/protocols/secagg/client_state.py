@@ -81,6 +81,10 @@ class ClientMemory:
         self.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
         self.opening = b""
 
+    def forget_shares(self) -> None:
+        """Drop the peers' shares once one of each was given: the other kind must never follow."""
+        self.held = np.zeros((0, 2, sharing.LIMBS), np.uint64)
+
     @classmethod
     def aborted(cls, index: int | None) -> ClientMemory:
         """Return the memory of a client that gave up: no secret, only the index for messages."""

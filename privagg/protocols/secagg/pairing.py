@@ -21,6 +21,7 @@ from privagg.protocols.secagg import derivations
 
 __all__ = ["mask_seeds", "open_each", "seal_each"]
 
+
 def mask_seeds(
     private: bytes,
     publics: NDArray[np.uint8],
