@@ -39,8 +39,8 @@ def test_every_state_with_the_fields_of_every_other_is_refused(kind):
         play = play_to(state, params)
         record = msgspec.msgpack.decode(play.clients[WHO].dump_state())
         for other in ClientState:
-            if other is state:
-                continue
+            if other is state or {state, other} == {ClientState.IDLE, ClientState.ABORTED}:
+                continue  # neither holds anything
             with pytest.raises(UsageError, match="state"):
                 load_edited(play, record, state=other.name)
 
@@ -76,7 +76,7 @@ def test_numbers_and_elements_out_of_range_are_refused(kind):
         with pytest.raises(UsageError, match="state"):
             load_edited(play, record, **fields)
     if kind in ("complete", "active"):
-        with pytest.raises(UsageError, match="members"):
+        with pytest.raises(UsageError, match="state"):
             load_edited(Play(params), record, arrays=arrays | {"members": arrays["members"][:-4]})
 
 

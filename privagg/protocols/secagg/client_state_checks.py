@@ -1,8 +1,8 @@
 """Whether a loaded client state is one that a client can be in.
 
 A state is the client's own secret, not a peer's message: what is checked here guards against files
-that were cut, mixed up or edited, so that nothing fails later, in a round, in another's name. Whoever
-can write a client's state can also read its input.
+that were cut, mixed up or edited, so that nothing fails later, in a round, in another's name.
+Whoever can write a client's state can also read its input.
 """
 
 from __future__ import annotations
