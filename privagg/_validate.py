@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from privagg.errors import UsageError
 
-__all__ = ["whole"]
+__all__ = ["proportion", "refuse_masked", "whole"]
 
 
 def whole(name: str, value: Any, low: int, high: int, hint: str = "") -> int:
@@ -24,3 +25,36 @@ def whole(name: str, value: Any, low: int, high: int, hint: str = "") -> int:
     if not low <= int(value) <= high:
         raise UsageError(name, int(value), f"{low} to {high}", hint)
     return int(value)
+
+
+def proportion(name: str, value: Any) -> float:
+    """Return `value` as a float, if it is a real number from 0 to 1: equal ones become one.
+
+    NumPy's scalars, integers and fractions are numbers, bools are none, and -0.0 becomes 0.0.
+
+    Raises
+    ------
+    UsageError
+        Naming the argument and what was found.
+    """
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not 0 <= value <= 1:
+        raise UsageError(name, value, "a fraction from 0 to 1")
+    return abs(float(value))
+
+
+def refuse_masked(name: str, value: object) -> None:
+    """Refuse a masked array: as an array of numbers it would show what it masks.
+
+    Raises
+    ------
+    UsageError
+        If `value` is one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise UsageError(
+            name,
+            "a masked array",
+            "an array without a mask",
+            "Say what stands for the masked numbers: array.filled(0), for example.",
+        )

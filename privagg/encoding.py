@@ -27,6 +27,7 @@ from privagg._levels import (
     integer_levels,
     integer_levels_plain,
 )
+from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import CapacityError, UsageError
 
@@ -39,7 +40,7 @@ _CLIP_RANGE = (1e-250, 1e250)
 """Within it no intermediate value overflows or becomes subnormal."""
 
 _CHUNK = 1 << 14
-"""Coordinates per call of a kernel: values, random words and results stay in the L2 cache."""
+"""Coordinates per call of a kernel: all of them stay in the L2 cache."""
 _OUTSIDE = "The count is wrong, or a client sent words outside the encoding."
 
 
@@ -129,20 +130,19 @@ class Encoding:
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in ("integer", "float"):
+        if not isinstance(self.kind, str) or self.kind not in ("integer", "float"):
             raise UsageError("kind", self.kind, '"integer" or "float"')
+        object.__setattr__(self, "kind", str(self.kind))  # NumPy's strings are others
         for name in ("signed", "weighted"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(name, getattr(self, name), "True or False")
-        object.__setattr__(self, "value_bits", _integer("value_bits", self.value_bits, 1, 32))
-        top = 2**_MAX_BITS - 1
-        object.__setattr__(self, "max_weight", _integer("max_weight", self.max_weight, 1, top))
+        for name, top in (("value_bits", 32), ("max_weight", 2**_MAX_BITS - 1)):
+            object.__setattr__(self, name, _integer(name, getattr(self, name), 1, top))
         if self.max_weight > 1 and not self.weighted:
             raise UsageError("max_weight", self.max_weight, "1", "Or set weighted=True.")
         if self.kind == "integer":
             if self.clip is not None:
-                hint = "Integers are refused, never clipped."
-                raise UsageError("clip", self.clip, "None for integers", hint)
+                raise UsageError("clip", self.clip, "None for integers", "They are never clipped.")
             return
         if self.signed:
             raise UsageError("signed", True, "False for floats", "Floats are always signed.")
@@ -282,8 +282,7 @@ class Encoding:
         factor = self._weight(weight)
         if not isinstance(entropy, Entropy):
             raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
-        words = np.empty(self.length(values.size), word)
-        clipped = 0
+        words, clipped = np.empty(self.length(values.size), word), 0
         if self.clip is None:
             self._encode_integers(values, factor, words[: values.size])
         else:
@@ -319,6 +318,7 @@ class Encoding:
         """
         count = _integer("count", count, 1, None)
         self.modulus_bits(count)
+        refuse_masked("words_sum", words_sum)
         if (
             not isinstance(words_sum, np.ndarray)
             or words_sum.dtype not in (np.dtype(np.uint32), np.dtype(np.uint64))
@@ -374,12 +374,12 @@ class Encoding:
     def _values(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Check the vector's type; return it in a dtype that has kernels."""
         allowed = "a 1-D array of integers" + (" or floats" if self.kind == "float" else "")
+        refuse_masked("vector", vector)
         if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.size == 0:
             raise UsageError("vector", _describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
             if self.kind == "integer":
-                hint = 'Use Encoding(kind="float", clip=...).'
-                raise UsageError("vector", vector.dtype.name, allowed, hint)
+                raise UsageError("vector", vector.dtype.name, allowed, "Or set kind and clip.")
             wide = np.dtype(np.float64 if vector.dtype.itemsize == 8 else np.float32)
         elif vector.dtype.kind in "iu":
             if self.kind == "integer" and vector.dtype == np.uint64 and vector.max() >= 2**63:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from numbers import Integral
 from typing import NoReturn, Protocol, runtime_checkable
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -67,12 +68,13 @@ class SeededEntropy:
     insecure = True
 
     def __init__(self, seed: int, path: str = "") -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+        whole = isinstance(seed, Integral) and not isinstance(seed, bool)  # NumPy's are as good
+        if not whole or not 0 <= int(seed) < 2**64:
             raise UsageError("seed", seed, "an integer from 0 to 2**64 - 1")
-        self._seed = seed
+        self._seed = int(seed)
         self._path = path
         key = hashlib.sha256(
-            b"privagg insecure seed\0" + seed.to_bytes(8, "big") + path.encode()
+            b"privagg insecure seed\0" + self._seed.to_bytes(8, "big") + path.encode()
         ).digest()
         self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
         self._lock = threading.Lock()

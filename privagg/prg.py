@@ -50,6 +50,7 @@ import numpy.typing as npt
 
 from privagg._jit import JIT
 from privagg._streams import openssl
+from privagg._validate import refuse_masked
 from privagg.errors import CapacityError, UsageError
 
 __all__ = ["Suite", "accumulate", "expand", "path", "paths", "seed_bytes"]
@@ -233,6 +234,7 @@ def _describe(array: object) -> str:
 
 def _check_accumulator(accumulator: object) -> None:
     allowed = "a 1-D, contiguous, writable array of uint32 or uint64"
+    refuse_masked("accumulator", accumulator)
     if (
         not isinstance(accumulator, np.ndarray)
         or accumulator.ndim != 1
@@ -245,6 +247,8 @@ def _check_accumulator(accumulator: object) -> None:
 
 
 def _check_seeds(seeds: object, signs: object, needed: int) -> None:
+    refuse_masked("seeds", seeds)
+    refuse_masked("signs", signs)
     if (
         not isinstance(seeds, np.ndarray)
         or seeds.dtype != np.uint8

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import field
-from privagg._validate import whole
+from privagg._validate import refuse_masked, whole
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.field.backends import backend
@@ -120,6 +120,7 @@ def split(secrets: NDArray[np.uint8], threshold: int, points: Points, entropy: E
         A wrong type, shape or dtype; a threshold outside the range; a zero, repeated or too large
         point.
     """
+    refuse_masked("secrets", secrets)
     if (
         not isinstance(secrets, np.ndarray)
         or secrets.dtype != np.uint8
@@ -244,6 +245,7 @@ def combine(shares: Elements, points: Points) -> tuple[NDArray[np.uint8], NDArra
 
 
 def _ring_array(name: str, value: object, bits: int) -> Elements:
+    refuse_masked(name, value)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint64:
         raise UsageError(name, describe(value), "a NumPy array of uint64")
     if value.size and int(value.max()) >= 2**bits:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import refuse_masked
 from privagg.errors import UsageError
 
 __all__ = ["Structure"]
@@ -135,7 +136,9 @@ class Structure:
             at += leaf.size
         return out
 
-    def unflatten(self, vector: NDArray[Any], keep_dtype: bool = True) -> Tree:
+    def unflatten(
+        self, vector: NDArray[Any], keep_dtype: bool = True, *, widen: bool = False
+    ) -> Tree:
         """Return a tree of this structure, with the numbers of `vector`.
 
         Parameters
@@ -144,6 +147,9 @@ class Structure:
             A flat vector, such as a decoded sum or mean.
         keep_dtype : bool
             Cast float leaves back to their own dtype. Otherwise every leaf has the vector's dtype.
+        widen : bool
+            Where a finite number does not fit the float dtype of its leaf, give this leaf float64
+            instead of refusing: a sum of float16 is soon beyond 65504.
 
         Returns
         -------
@@ -155,9 +161,10 @@ class Structure:
         Raises
         ------
         UsageError
-            If the vector has another shape or dtype, or a finite number does not fit the float
-            dtype of its leaf.
+            If the vector has another shape or dtype or is masked, or a finite number does not fit
+            the float dtype of its leaf and `widen` is not set.
         """
+        refuse_masked("vector", vector)
         if (
             not isinstance(vector, np.ndarray)
             or vector.shape != (self.size,)
@@ -168,8 +175,9 @@ class Structure:
             if isinstance(vector, np.ndarray):
                 found += f" of shape {vector.shape}"
             raise UsageError("vector", found, f"a ({self.size},) array of integers or floats")
-        if not isinstance(keep_dtype, bool):
-            raise UsageError("keep_dtype", keep_dtype, "True or False")
+        for name, flag in (("keep_dtype", keep_dtype), ("widen", widen)):
+            if not isinstance(flag, bool):
+                raise UsageError(name, flag, "True or False")
         if vector.dtype.kind == "u" and int(vector.max()) >= 2**63:
             raise UsageError("vector", f"an integer of {int(vector.max())}", "integers below 2**63")
         wide = np.dtype(np.float64 if vector.dtype.kind == "f" else np.int64)
@@ -187,7 +195,7 @@ class Structure:
             if not keep_dtype:
                 return _restore(node, part.astype(vector.dtype))
             return _restore(
-                node, _cast(node, part) if node.dtype.kind == "f" else part.astype(wide)
+                node, _cast(node, part, widen) if node.dtype.kind == "f" else part.astype(wide)
             )
 
         return build(self._root)
@@ -295,16 +303,18 @@ def _leaves(node: _Leaf | _Branch) -> Iterator[_Leaf]:
         yield from _leaves(child)
 
 
-def _cast(leaf: _Leaf, part: NDArray[Any]) -> NDArray[Any]:
-    """Cast to the leaf's float dtype; refuse what would become infinite."""
+def _cast(leaf: _Leaf, part: NDArray[Any], widen: bool) -> NDArray[Any]:
+    """Cast to the leaf's float dtype; refuse, or leave in float64, what would become infinite."""
     with np.errstate(over="ignore"):
         cast = part.astype(leaf.dtype)
     if np.any(np.isinf(cast) & np.isfinite(part)):
+        if widen:
+            return part.astype(np.float64)
         _refuse(
             leaf.path,
             "a number too large",
             f"numbers that fit {leaf.dtype.name}",
-            "Pass keep_dtype=False.",
+            "Pass widen=True, or keep_dtype=False.",
             argument="vector",
         )
     return cast

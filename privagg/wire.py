@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from privagg._jit import JIT
 from privagg._packing import Unsigned, pack_kernel, pack_plain, unpack_kernel, unpack_plain
+from privagg._validate import refuse_masked
 from privagg.errors import PeerError, UsageError
 
 __all__ = [
@@ -164,6 +165,7 @@ class Writer:
 
     def raw_array(self, rows: NDArray[np.uint8]) -> Writer:
         """Append a ``(count, width)`` uint8 array, row after row: a column of keys, say."""
+        refuse_masked("rows", rows)
         if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2:
             raise UsageError("rows", _describe(rows), "a (count, width) uint8 array")
         self._parts.append(rows.tobytes())
@@ -171,6 +173,7 @@ class Writer:
 
     def bitmap(self, flags: NDArray[np.bool_]) -> Writer:
         """Append a ``(n,)`` bool array, 8 to a byte, least significant bit first."""
+        refuse_masked("flags", flags)
         if not isinstance(flags, np.ndarray) or flags.dtype != np.bool_ or flags.ndim != 1:
             raise UsageError("flags", _describe(flags), "a 1-D bool array")
         self._parts.append(np.packbits(flags, bitorder="little").tobytes())
@@ -322,6 +325,7 @@ class Reader:
 def _pack(values: Unsigned, bits: int) -> NDArray[np.uint8]:
     """Validate and pack; return ``(ceil(d * bits / 8),)`` uint8."""
     _width(bits)
+    refuse_masked("values", values)
     if not isinstance(values, np.ndarray) or values.dtype not in _WORDS or values.ndim != 1:
         raise UsageError("values", _describe(values), "a 1-D uint32 or uint64 array")
     size = packed_size(values.size, bits)

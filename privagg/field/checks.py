@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import refuse_masked
 from privagg.errors import UsageError
 from privagg.field.params import M61, Field
 
@@ -51,6 +52,7 @@ def element_array(name: str, value: object, field: Field, ndim: int | None = Non
         Not an array, another dtype, another number of axes, or an element not below the modulus.
     """
     check_field(field)
+    refuse_masked(name, value)
     axes = "" if ndim is None else f" with {ndim} {'axis' if ndim == 1 else 'axes'}"
     if (
         not isinstance(value, np.ndarray)
@@ -96,6 +98,7 @@ def elements(values: object, field: Field = M61, *, name: str = "values") -> Ele
         Something that is not an integer (a bool is none), or an integer outside the range.
     """
     check_field(field)
+    refuse_masked(name, values)
     allowed = f"integers from 0 to {field.modulus - 1}"
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.dtype.kind not in "ui":

@@ -129,7 +129,7 @@ def few_survivors(message, count, own_slot):
 def more_corrupt(message, play):
     """Return the message as it is, to a client that meanwhile fears more clients."""
     client = play.clients[WHO]
-    client._policy = replace(client._policy, max_corrupt=4)
+    client._policy = replace(client._policy, min_cohort=6, max_corrupt=4)
     return message
 
 

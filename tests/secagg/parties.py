@@ -14,7 +14,7 @@ import numpy as np
 
 from privagg import entropy, keys
 from privagg.protocols import secagg
-from privagg.protocols.secagg import messages
+from privagg.protocols.secagg import messages, thresholds
 from privagg.protocols.secagg.calibration import Units
 from privagg.protocols.secagg.identity import Roster
 from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, ClientState, Phase
@@ -29,9 +29,15 @@ Alter = Callable[[int, bytes], bytes]
 """Client's index and encoded message to what arrives in its place."""
 
 
+def lowest(clients, options):
+    """Return the least cohort that parameters may have beside those corrupt clients."""
+    return 2 + thresholds.corrupted(clients, options.get("corrupt", 0.0))
+
+
 def complete(clients=5, dim=4, **options):
     """Return parameters of a complete graph that lets nearly everyone leave."""
-    options = {"corrupt": 0.0, "dropout": 0.0, "threshold": 2, "min_cohort": 2} | options
+    least = lowest(clients, options)
+    options = {"corrupt": 0.0, "dropout": 0.0, "threshold": 2, "min_cohort": least} | options
     return secagg.Params.recommend(clients=clients, dim=dim, **options)
 
 
@@ -42,7 +48,7 @@ def sparse(clients=8, dim=4, **options):
         "dropout": 0.0,
         "threshold": 2,
         "neighbours": 4 if clients > 5 else 2,
-        "min_cohort": 2,
+        "min_cohort": lowest(clients, options),
         "sigma": 1,
         "eta": 1,
     } | options

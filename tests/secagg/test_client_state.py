@@ -153,7 +153,7 @@ def test_states_of_other_parameters_are_refused():
         refused(state, other, "other parameters")
     secagg.Client.load_state(state, params)
     with pytest.raises(UsageError, match=r"params\.threshold"):
-        secagg.Client.load_state(state, params, secagg.Policy(min_cohort=2, max_corrupt=2))
+        secagg.Client.load_state(state, params, secagg.Policy(min_cohort=4, max_corrupt=2))
 
 
 @pytest.mark.parametrize("state", states(complete(4)), ids=lambda state: state.name)

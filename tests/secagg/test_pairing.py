@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from privagg import keys
 from privagg.errors import PeerError
@@ -30,25 +27,6 @@ def public_rows(peers):
 
 def bound(own, peers):
     return {"context": CONTEXT, "roster": ROSTER, "own": own, "peers": peers}
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.binary(max_size=64), st.binary(max_size=80), st.binary(max_size=200), st.integers(1, 130))
-def test_derivation_is_hkdf(salt, secret, info, length):
-    expected = keys.derive(secret, salt=salt, info=info, length=length)
-    derivation = pairing.Derivation(salt)
-    for _ in range(2):  # the kept states are not used up
-        assert derivation.derive(secret, info, length) == expected
-
-
-def test_derivation_matches_rfc_5869_case_1():
-    salt, info = bytes(range(13)), bytes(range(0xF0, 0xFA))
-    expected = (
-        "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"
-    )
-    assert pairing.Derivation(salt).derive(b"\x0b" * 22, info, 42).hex() == expected
-    extracted = hmac.digest(salt, b"\x0b" * 22, "sha256")
-    assert extracted.hex().startswith("077709362c2e32df")
 
 
 @pytest.mark.parametrize("length", [32, 44])
@@ -128,7 +106,3 @@ def test_a_key_of_low_order_names_its_owner(work):
     with pytest.raises(PeerError, match="low order") as caught:
         calls[work]()
     assert caught.value.peer == int(PEERS[4])
-
-
-def test_a_derivation_says_nothing_of_its_salt():
-    assert repr(pairing.Derivation(b"salt")) == "Derivation()"

@@ -40,14 +40,14 @@ def test_a_policy_that_the_parameters_meet_is_accepted():
     params = complete(10, threshold=4, corrupt=0.2)
     for allowed in range(4):
         secagg.Client(params, secagg.Policy(min_cohort=10, max_corrupt=allowed))
-    assert secagg.Policy.of(params) == secagg.Policy(min_cohort=2, max_corrupt=2)
+    assert secagg.Policy.of(params) == secagg.Policy(min_cohort=4, max_corrupt=2)
 
 
-@pytest.mark.parametrize("corrupt", [4, 5, 9])
+@pytest.mark.parametrize("corrupt", [4, 5, 8])
 def test_more_corrupt_clients_than_the_threshold_bears(corrupt):
     params = complete(10, threshold=4)
     with pytest.raises(UsageError, match=rf"params\.threshold.* 4;.* at least {corrupt + 1}"):
-        secagg.Client(params, secagg.Policy(min_cohort=2, max_corrupt=corrupt))
+        secagg.Client(params, secagg.Policy(min_cohort=10, max_corrupt=corrupt))
 
 
 def test_in_the_sparse_graph_the_corrupt_holders_count_not_the_corrupt_clients():
@@ -56,7 +56,7 @@ def test_in_the_sparse_graph_the_corrupt_holders_count_not_the_corrupt_clients()
     )
     for allowed in range(0, 120, 7):
         holders = thresholds.max_corrupt_holders(200, allowed, params.neighbours, params.sigma)
-        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed)
+        policy = secagg.Policy(min_cohort=200, max_corrupt=allowed)
         if holders < params.threshold:
             secagg.Client(params, policy)
         else:
@@ -70,8 +70,8 @@ def test_in_the_sparse_graph_the_corrupt_holders_count_not_the_corrupt_clients()
     ("fields", "argument"),
     [
         ({"min_cohort": 9, "max_corrupt": 0}, "policy.min_cohort"),
-        ({"min_cohort": 2, "max_corrupt": 8}, "policy.max_corrupt"),
-        ({"min_cohort": 2, "max_corrupt": 2**20}, "policy.max_corrupt"),
+        ({"min_cohort": 10, "max_corrupt": 8}, "policy.min_cohort"),
+        ({"min_cohort": 2**20, "max_corrupt": 2**20 - 2}, "policy.min_cohort"),
     ],
 )
 def test_policies_that_no_round_of_this_size_meets(graph, fields, argument):
@@ -102,6 +102,8 @@ def test_the_roster_of_a_policy_has_an_identity_per_client():
         {"min_cohort": 2.0, "max_corrupt": 0},
         {"min_cohort": 2, "max_corrupt": -1},
         {"min_cohort": 2, "max_corrupt": "0"},
+        {"min_cohort": 2, "max_corrupt": 1},
+        {"min_cohort": 10, "max_corrupt": 2**20},
     ],
 )
 def test_policies_that_are_none(fields):
@@ -132,7 +134,7 @@ def test_a_cohort_of_one_is_refused_everywhere(graph):
     "fields",
     [
         {"threshold": 3},
-        {"min_cohort": 2},
+        {"min_cohort": 3},
         {"corrupt": 0},
         {"dropout": 0.1},
         {"dim": 5},
@@ -205,8 +207,8 @@ def test_choices_given_as_strings_take_no_other_branch(name):
 def test_twice_the_threshold_exceeds_clients_and_corrupt():
     """2t > N + corrupt, whatever the parameters say: else one peer's two kinds of share are had."""
     params = active(9, threshold=6)
-    for allowed in range(9):
-        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed, roster=pinned(9))
+    for allowed in range(8):
+        policy = secagg.Policy(min_cohort=9, max_corrupt=allowed, roster=pinned(9))
         if 9 + allowed < 12:
             secagg.Client(params, policy, identity=identity(0))
         else:
@@ -237,7 +239,7 @@ def test_in_the_drawn_graph_the_neighbours_count():
     seen = set()
     for allowed in range(0, 120, 7):
         holders = thresholds.max_corrupt_holders(200, allowed, params.neighbours, params.sigma)
-        policy = secagg.Policy(min_cohort=2, max_corrupt=allowed, roster=pinned(200))
+        policy = secagg.Policy(min_cohort=200, max_corrupt=allowed, roster=pinned(200))
         fits = 2 * params.threshold > params.neighbours + holders
         seen.add(fits)
         if fits:

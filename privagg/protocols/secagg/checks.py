@@ -84,8 +84,6 @@ def policy_is_met(params: Params, policy: Policy) -> None:
             f"at most the {params.clients} clients of the round",
             "Wait for a larger cohort.",
         )
-    if policy.max_corrupt >= params.clients:
-        raise UsageError("policy.max_corrupt", policy.max_corrupt, f"below {params.clients}")
     if policy.roster is not None and len(policy.roster) != params.clients:
         raise UsageError(
             "policy.roster",

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys
+from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import checks, client_graph, client_work, derivations, layout
+from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.client_order import OrderedParty
 from privagg.protocols.secagg.client_state import ClientMemory, dump, load
 from privagg.protocols.secagg.identity import Signer
@@ -91,12 +93,9 @@ class Client(OrderedParty):
         identity: Signer | None = None,
         entropy: Entropy = OS,
     ) -> None:
-        if not isinstance(params, Params):
-            raise UsageError("params", type(params).__name__, "secagg.Params")
+        check_party(params, entropy)
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError("policy", type(policy).__name__, "secagg.Policy")
-        if not isinstance(entropy, Entropy):
-            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         super().__init__(params)
         self._policy = Policy.of(params) if policy is None else policy
         checks.policy_is_met(params, self._policy)
@@ -135,7 +134,7 @@ class Client(OrderedParty):
             If the server's parameters or identities are not this client's, or the index it gives is
             not where the roster has this client's identity.
         """
-        with self._handling(start, Start, AdvertiseKeys) as earlier:
+        with self._handling(start, Start, AdvertiseKeys) as (start, earlier):
             if earlier is not None:
                 return earlier
             memory, params, roster = self._memory, self._params, self._policy.roster
@@ -170,7 +169,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum.
         """
-        with self._handling(request, GraphRequest, GraphCommitment) as earlier:
+        with self._handling(request, GraphRequest, GraphCommitment) as (request, earlier):
             if earlier is not None:
                 return earlier
             checks.cohort_is_large_enough(
@@ -192,7 +191,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum.
         """
-        with self._handling(challenge, GraphChallenge, GraphReveal) as earlier:
+        with self._handling(challenge, GraphChallenge, GraphReveal) as (challenge, earlier):
             if earlier is not None:
                 return earlier
             checks.cohort_is_large_enough(
@@ -215,7 +214,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum or too few peers could hold shares.
         """
-        with self._handling(roster, KeyRoster, ShareKeys) as earlier:
+        with self._handling(roster, KeyRoster, ShareKeys) as (roster, earlier):
             if earlier is not None:
                 return earlier
             memory, params, policy = self._memory, self._params, self._policy
@@ -283,10 +282,11 @@ class Client(OrderedParty):
         Abort
             If the cohort or the holders became too few.
         """
-        with self._handling(bundle, ShareBundle, MaskedInput) as earlier:
+        with self._handling(bundle, ShareBundle, MaskedInput) as (bundle, earlier):
             if earlier is not None:
                 return earlier
             params, memory = self._params, self._memory
+            refuse_masked("vector", vector)
             try:
                 values = np.asarray(vector)
             except ValueError:  # NumPy's for lists of unequal lengths
@@ -295,8 +295,7 @@ class Client(OrderedParty):
                 raise UsageError(
                     "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
                 )
-            if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
-                raise UsageError("model", type(model).__name__, "32 bytes, or none")
+            check_model(model)
             encoded = None
             if out is None:  # else it is encoded as it is written
                 encoded = params.encoding.encode(
@@ -343,7 +342,7 @@ class Client(OrderedParty):
         Abort
             If the cohort is below the policy's minimum or fewer than t could answer.
         """
-        with self._handling(survivors, SurvivorSet, ConsistencySignature) as earlier:
+        with self._handling(survivors, SurvivorSet, ConsistencySignature) as (survivors, earlier):
             if earlier is not None:
                 return earlier
             checks.survivors_are_acceptable(survivors, self._memory, self._params, self._policy)
@@ -372,7 +371,7 @@ class Client(OrderedParty):
         """
         signed = self._params.signed or isinstance(message, SignatureSet)
         expected = SignatureSet if signed else SurvivorSet  # what does not fit, the table refuses
-        with self._handling(message, expected, UnmaskShares) as earlier:
+        with self._handling(message, expected, UnmaskShares) as (message, earlier):
             if earlier is not None:
                 return earlier
             memory = self._memory
@@ -389,6 +388,7 @@ class Client(OrderedParty):
             given = memory.opened & (known | ~memory.survivors)
             chosen[~given] = 0
             holders = memory.holders
+            memory.forget_shares()
             return self._reply(
                 message,
                 UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),

@@ -17,6 +17,7 @@ from privagg.protocols.secagg.states import CLIENT_TABLES, next_state
 __all__ = ["OrderedParty"]
 
 _M = TypeVar("_M", bound=Message)
+_R = TypeVar("_R", bound=Message)
 
 
 class OrderedParty:
@@ -37,22 +38,26 @@ class OrderedParty:
 
     @contextmanager
     def _handling(
-        self, message: Message, expected: type[Message], answer: type[_M]
-    ) -> Iterator[_M | None]:
-        """Hold the table: yield an earlier reply to repeat, or None; then move, or abort."""
+        self, message: _R, expected: type[Message], answer: type[_M]
+    ) -> Iterator[tuple[_R, _M | None]]:
+        """Hold the table: yield the message, checked, and an earlier reply to repeat, or None.
+
+        Then move on, or abort. A message that could not have been decoded changes nothing.
+        """
         if not isinstance(message, expected):
             raise UsageError("message", type(message).__name__, expected.__name__)
+        message = message.checked(self._params, peer="server")
         memory = self._memory
         following = next_state(CLIENT_TABLES[self._params.threat], memory.state, message)
         if not isinstance(message, Start):
             checks.same_round(message, self._tag)
         if following is memory.state:
-            yield self._repeat(message, answer)
+            yield message, self._repeat(message, answer)
             return
         if isinstance(message, GraphRequest | GraphChallenge):
             checks.same_draw(message, memory.attempts)
         try:
-            yield None
+            yield message, None
         except (PeerError, Abort):
             self._memory = ClientMemory.aborted(memory.index)
             raise

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privagg import sharing
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg import messages
+from privagg.protocols.secagg.client_state_checks import check_memory
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.states import ClientState
@@ -80,6 +81,10 @@ class ClientMemory:
         self.inward = np.zeros((0, 16), np.uint8)
         self.own_shares = np.zeros((2, sharing.LIMBS), np.uint64)
         self.opening = b""
+
+    def forget_shares(self) -> None:
+        """Drop the peers' shares once one of each was given: the other kind must never follow."""
+        self.held = np.zeros((0, 2, sharing.LIMBS), np.uint64)
 
     @classmethod
     def aborted(cls, index: int | None) -> ClientMemory:
@@ -165,7 +170,8 @@ def load(state: bytes, params: Params) -> ClientMemory:
     Raises
     ------
     UsageError
-        If `state` is no client state of this version and these parameters. What is wrong is said
+        If `state` is no client state of this version and these parameters, or one that no client
+        can be in. What is wrong is said
         without quoting the state.
     """
     try:
@@ -198,6 +204,7 @@ def load(state: bytes, params: Params) -> ClientMemory:
             memory.reply = messages.decode(record.reply, params, peer="state")
         except PeerError:
             raise UsageError("state", "a reply that cannot be read", "an unchanged state") from None
+    check_memory(memory, params)
     return memory
 
 

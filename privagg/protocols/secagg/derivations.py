@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys
+from privagg._validate import refuse_masked
+from privagg.errors import UsageError
 from privagg.protocols.secagg.params import PROTOCOL_VERSION, Params
 
 __all__ = [
@@ -107,10 +109,18 @@ def model_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
     -------
     bytes
         32 bytes for ``Client.masked_input(..., model=...)``.
+
+    Raises
+    ------
+    UsageError
+        If an array is masked, or of objects.
     """
     state = hashlib.sha256(b"privagg model")
     for array in arrays:
+        refuse_masked("arrays", array)
         plain = np.ascontiguousarray(array)
+        if plain.dtype.hasobject:
+            raise UsageError("arrays", f"dtype {plain.dtype}", "arrays of numbers")
         state.update(f"|{plain.dtype.str}{plain.shape}|".encode())
         state.update(plain.reshape(-1).view(np.uint8).data if plain.size else b"")
     return state.digest()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, sharing, wire
+from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg.params import PROTOCOL_VERSION, Params
 from privagg.protocols.secagg.thresholds import Graph
 
@@ -70,6 +71,7 @@ class Message(ABC):
     kind: ClassVar[int]
     round: ClassVar[str]
     tag: bytes = field(repr=False)
+    _read_under: ClassVar[bytes] = b""  # the parameters' digest, once it was decoded
 
     def __init_subclass__(cls) -> None:
         KINDS[cls.kind] = cls
@@ -99,7 +101,32 @@ class Message(ABC):
             reader.fail(f"message kind {kind} where {cls.kind} ({cls.__name__}) is due")
         message = cls._read(reader, params, tag=reader.raw(TAG_BYTES))
         reader.end()
+        object.__setattr__(message, "_read_under", params.digest())
         return message
+
+    def checked(self, params: Params, *, peer: str | int) -> Self:
+        """Return the message as it is after it was sent: what :meth:`decode` returned, itself.
+
+        One that was put together in this process may have any field: it is written and read, so
+        that every check of :meth:`decode` holds of it, too.
+
+        Raises
+        ------
+        PeerError
+            If it is no message under `params`; it came from `peer`.
+        """
+        if self._read_under == params.digest():
+            return self
+        return type(self).decode(self._written(peer), params, peer=peer)
+
+    def _written(self, peer: str | int) -> bytes:
+        try:
+            return self.encode()
+        except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+            reason = str(error) if isinstance(error, UsageError) else type(error).__name__
+            raise PeerError(
+                peer, self.round, f"a {type(self).__name__} that cannot be written: {reason}"
+            ) from None
 
     @abstractmethod
     def _write(self, writer: wire.Writer) -> None: ...

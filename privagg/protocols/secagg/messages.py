@@ -15,13 +15,14 @@ Signatures are there only in the threat models that have identities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, sharing, wire
+from privagg.errors import UsageError
 from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.layout import (
@@ -32,6 +33,7 @@ from privagg.protocols.secagg.layout import (
     HEADER_BYTES,
     KINDS,
     SESSION_BYTES,
+    TAG_BYTES,
     Message,
     read_flags,
 )
@@ -44,7 +46,7 @@ from privagg.protocols.secagg.messages_signed import (
     GraphReveal,
     SignatureSet,
 )
-from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg.params import MAX_CLIENTS, Params
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = [
@@ -150,6 +152,8 @@ class KeyRoster(Message):
 
     def _write(self, writer: wire.Writer) -> None:
         writer.u32(self.cohort)
+        if self.universe > MAX_CLIENTS:
+            raise UsageError("universe", self.universe, f"at most {MAX_CLIENTS}")
         if self.universe:
             flags = np.zeros(self.universe, np.bool_)
             flags[self.members] = True
@@ -299,6 +303,30 @@ class MaskedInput(Message):
         else:
             vector = reader.packed(length, bits, params.word)
         return cls(tag=tag, bits=bits, vector=vector, signature=signature)
+
+    def checked(self, params: Params, *, peer: str | int) -> Self:
+        """Return the message as it is after it was sent; the vector is looked at, not copied.
+
+        Raises
+        ------
+        PeerError
+            As :meth:`Message.checked`.
+        """
+        if self._read_under == params.digest():
+            return self
+        reader = wire.Reader(self._shell()._written(peer), peer=peer, round=self.round)
+        reader.raw(2)
+        tag, signature = reader.raw(TAG_BYTES), reader.raw(params.views_signed * SIGNATURE_BYTES)
+        reader.end()
+        fault = tiles.fault(self.vector, params)
+        if type(self.bits) is not int or self.bits != params.modulus_bits:
+            fault = fault or f"not {params.modulus_bits} bits per coordinate"
+        if fault:
+            reader.fail(f"a vector of {fault}")
+        return replace(self, tag=tag, signature=signature)
+
+    def _shell(self) -> MaskedInput:
+        return replace(self, bits=1, vector=np.zeros(0, np.uint32))
 
     @staticmethod
     def size(params: Params) -> int:

@@ -9,7 +9,6 @@ that threads which call these functions for different parties keep all cores bus
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,46 +19,7 @@ from privagg import keys
 from privagg.errors import PeerError
 from privagg.protocols.secagg import derivations
 
-__all__ = ["Derivation", "mask_seeds", "open_each", "seal_each"]
-
-_BLOCK = 64
-_INNER = bytes(value ^ 0x36 for value in range(256))
-_OUTER = bytes(value ^ 0x5C for value in range(256))
-
-
-class Derivation:
-    """HKDF-SHA256 (RFC 5869) under one salt: the same as :func:`privagg.keys.derive`.
-
-    HMAC (RFC 2104) starts by hashing a block of the padded key. For the extraction that key is the
-    salt, the same for all: its two states are kept and copied.
-
-    Parameters
-    ----------
-    salt : bytes
-        At most 64 bytes.
-    """
-
-    def __init__(self, salt: bytes) -> None:
-        padded = salt.ljust(_BLOCK, b"\0")
-        self._inner = hashlib.sha256(padded.translate(_INNER))
-        self._outer = hashlib.sha256(padded.translate(_OUTER))
-
-    def derive(self, secret: bytes, info: bytes, length: int) -> bytes:
-        """Return `length` bytes from `secret` and `info`."""
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(secret)
-        outer.update(inner.digest())
-        padded = outer.digest().ljust(_BLOCK, b"\0")
-        before, after = padded.translate(_INNER), padded.translate(_OUTER)
-        block = result = b""
-        for number in range(1, -(-length // 32) + 1):
-            hashed = hashlib.sha256(before + block + info + number.to_bytes(1, "big")).digest()
-            block = hashlib.sha256(after + hashed).digest()
-            result += block
-        return result[:length]
-
-    def __repr__(self) -> str:
-        return "Derivation()"
+__all__ = ["mask_seeds", "open_each", "seal_each"]
 
 
 def mask_seeds(
@@ -104,9 +64,8 @@ def mask_seeds(
     PeerError
         Naming the peer whose key is a point of low order.
     """
-    derivation = Derivation(context)
     seeds = [
-        derivation.derive(secret, info + model, length)
+        keys.derive(secret, salt=context, info=info + model, length=length)
         for secret, info in _agreed(
             private, publics, b"privagg secagg pairwise mask" + roster, own, peers, round
         )
@@ -150,7 +109,6 @@ def seal_each(
     PeerError
         Naming the peer whose key is a point of low order.
     """
-    derivation = Derivation(context)
     both = 2 * keys.AEAD_KEY_BYTES
     lead = _associated_lead(context, roster)
     me = own.to_bytes(4, "little")
@@ -161,7 +119,7 @@ def seal_each(
     for place, ((secret, info), upward) in enumerate(
         zip(agreed, (own < peers).tolist(), strict=True)
     ):
-        pair = derivation.derive(secret, info, both)
+        pair = keys.derive(secret, salt=context, info=info, length=both)
         there, back = pair[: keys.AEAD_KEY_BYTES], pair[keys.AEAD_KEY_BYTES :]
         if not upward:
             there, back = back, there

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from privagg import keys
-from privagg._validate import whole
+from privagg._validate import proportion, whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
@@ -56,11 +56,12 @@ class Params:
         Shares that rebuild a secret, t. Fewer than t holders together learn nothing of it.
     corrupt : int
         Clients that may collude with the server (all of them together) without learning more than
-        the sum: semi-honest parties that pool what they saw.
+        the sum.
     dropout : float
         Fraction of the clients that may be gone at the end of the round.
     min_cohort : int
-        The server gives up if fewer inputs than this are in the sum.
+        The server gives up if fewer inputs than this are in the sum; at least ``corrupt + 2``, as
+        from the sum over one honest input the corrupt ones read that input.
     graph : Graph
         ``complete`` (Bonawitz et al., CCS 2017) or ``sparse`` (Bell et al., CCS 2020).
     neighbours : int
@@ -98,15 +99,17 @@ class Params:
     eta: int = 20
 
     def __post_init__(self) -> None:
-        whole("clients", self.clients, 2, MAX_CLIENTS)
-        whole("dim", self.dim, 1, MAX_DIM)
-        whole("corrupt", self.corrupt, 0, self.clients - 1)
-        whole("min_cohort", self.min_cohort, 2, self.clients)
-        whole("threshold", self.threshold, 1, self.clients)
-        whole("neighbours", self.neighbours, 1, self.clients - 1)
-        whole("sigma", self.sigma, 1, 128)
-        whole("eta", self.eta, 1, 128)
-        if not isinstance(self.encoding, Encoding):
+        # Plain Python types throughout: what is equal must have one digest.
+        self._whole("clients", 2, MAX_CLIENTS)
+        self._whole("dim", 1, MAX_DIM)
+        self._whole("corrupt", 0, self.clients - 1)
+        self._whole("min_cohort", 2, self.clients)
+        self._whole("threshold", 1, self.clients)
+        self._whole("neighbours", 1, self.clients - 1)
+        self._whole("sigma", 1, 128)
+        self._whole("eta", 1, 128)
+        object.__setattr__(self, "dropout", proportion("dropout", self.dropout))
+        if type(self.encoding) is not Encoding:
             raise UsageError("encoding", self.encoding, "an Encoding")
         for name, kind in (("graph", Graph), ("threat", Threat), ("prg", Suite)):
             # A string that equals a member would take the other branch of every ``is``.
@@ -140,14 +143,10 @@ class Params:
                 sigma=self.sigma,
                 eta=self.eta,
             )
-        expected = self.clients - thresholds.dropouts(self.clients, self.dropout)
-        if self.min_cohort > expected:
-            raise UsageError(
-                "min_cohort",
-                self.min_cohort,
-                f"at most the {expected} survivors expected at dropout {self.dropout}",
-                "Lower min_cohort or the dropout.",
-            )
+        _check_min_cohort(self)
+
+    def _whole(self, name: str, low: int, high: int) -> None:
+        object.__setattr__(self, name, whole(name, getattr(self, name), low, high))
 
     @classmethod
     def recommend(
@@ -205,7 +204,7 @@ class Params:
         UsageError, CapacityError
             As the class; the message says the nearest value that works.
         """
-        whole("clients", clients, 2, MAX_CLIENTS)
+        clients = whole("clients", clients, 2, MAX_CLIENTS)
         threat = _choice("threat", threat, Threat)
         graph = _choice("graph", graph, Graph)
         suite = _choice("prg", prg, Suite)
@@ -240,6 +239,7 @@ class Params:
             neighbours = choice.neighbours if neighbours is None else neighbours
             threshold = choice.threshold if threshold is None else threshold
         if min_cohort is None:
+            # Where this leaves fewer than two honest inputs, so would every other choice.
             expected = clients - thresholds.dropouts(clients, dropout)
             min_cohort = max(2, min((clients + corrupt_clients) // 2 + 1, expected))
         return cls(
@@ -270,7 +270,7 @@ class Params:
 
     @property
     def honest_inputs(self) -> int:
-        """Honest inputs, the client's own included, in any sum that can be learned of it.
+        """Honest inputs, the client's own included, in any sum learned of it: 2 or more.
 
         As many as the cohort's minimum leaves when the corrupt are taken out; in a semi-malicious
         round, where a server can choose who has left when it knows the graph, only the honest
@@ -278,7 +278,7 @@ class Params:
         ones among them (but for ``2**-sigma``).
         """
         if not self.views_signed:
-            return max(self.min_cohort - self.corrupt, 1)
+            return self.min_cohort - self.corrupt
         held = thresholds.max_corrupt_holders(
             self.clients, self.corrupt, self.neighbours, self.sigma
         )
@@ -330,7 +330,8 @@ class Policy:
     Parameters
     ----------
     min_cohort : int
-        Fewest inputs that may be in a sum that this client's input is in.
+        Fewest inputs that may be in a sum that this client's input is in; at least
+        ``max_corrupt + 2``.
     max_corrupt : int
         Clients that may collude with the server: the threshold must exceed the shares of one
         secret that so many can hold.
@@ -345,8 +346,9 @@ class Policy:
     roster: Directory | None = None
 
     def __post_init__(self) -> None:
-        whole("min_cohort", self.min_cohort, 2, MAX_CLIENTS)
-        whole("max_corrupt", self.max_corrupt, 0, MAX_CLIENTS)
+        for name, low in (("min_cohort", 2), ("max_corrupt", 0)):
+            object.__setattr__(self, name, whole(name, getattr(self, name), low, MAX_CLIENTS))
+        _two_are_honest(self.min_cohort, self.max_corrupt)
         if isinstance(self.roster, tuple | list):
             object.__setattr__(self, "roster", Roster(self.roster))
         if self.roster is not None and not isinstance(self.roster, Directory):
@@ -356,6 +358,41 @@ class Policy:
     def of(cls, params: Params, roster: Directory | None = None) -> Policy:
         """Return the policy that asks for exactly what `params` promises."""
         return cls(min_cohort=params.min_cohort, max_corrupt=params.corrupt, roster=roster)
+
+
+def _check_min_cohort(params: Params) -> None:
+    """Refuse a minimum that is not reached, or that leaves a client alone with corrupt ones."""
+    clients, corrupt = params.clients, params.corrupt
+    expected = clients - thresholds.dropouts(clients, params.dropout)
+    if expected < corrupt + 2:
+        feasible = [f"corrupt <= {expected - 2}"] if expected >= 2 else []
+        if clients >= corrupt + 2:
+            feasible.append(f"a dropout of at most {clients - corrupt - 2} clients")
+        raise UsageError(
+            "corrupt, dropout",
+            f"{corrupt} corrupt and {clients - expected} dropouts of {clients} clients",
+            f"what leaves two honest inputs in the sum: corrupt + 2 = {corrupt + 2} survivors, of "
+            f"whom {expected} are expected",
+            f"Use {' or '.join(feasible)}." if feasible else "Lower both.",
+        )
+    _two_are_honest(params.min_cohort, corrupt)
+    if params.min_cohort > expected:
+        raise UsageError(
+            "min_cohort",
+            params.min_cohort,
+            f"at most the {expected} survivors expected at dropout {params.dropout}",
+            f"Use {expected}, or lower the dropout.",
+        )
+
+
+def _two_are_honest(min_cohort: int, corrupt: int) -> None:
+    if min_cohort < corrupt + 2:
+        raise UsageError(
+            "min_cohort",
+            min_cohort,
+            f"at least {corrupt + 2}, so that two inputs are honest beside {corrupt} corrupt ones",
+            f"Use {corrupt + 2}: who knows all inputs of a sum but one knows that one, too.",
+        )
 
 
 def _graph_fits_threat(graph: Graph, threat: Threat) -> None:

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from privagg import prg, sharing
 from privagg.protocols.secagg import calibration, layout, messages, thresholds
+from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.params import Params
-from privagg.protocols.secagg.states import ROUNDS
+from privagg.protocols.secagg.states import ROUNDS, SEQUENCES
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
 __all__ = ["Plan", "expansion_formula", "plan"]
+
+SEEN_KEY_BYTES = 80 + 134
+"""A key in a set of keys: the object, and 16 bytes a slot of a table that is from 12 % full on."""
+
+NODE_BYTES = 80 + 8
+"""A digest in a list: the object and the reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,7 @@ class Plan:
         The paper's formula for the same, which counts keys, shares and vector but no tags, ids,
         commitments or framing.
     memory_server : int
-        Bytes the server holds at most, without the process itself.
+        Bytes the server holds at most, without the process itself and the message being read.
     cpu_seconds_client, cpu_seconds_server : float
         Predicted CPU seconds of one client, and of the server when the stated dropout happens after
         the keys are shared, which is the most expensive moment. NaN-free: 0.0 where no calibration
@@ -110,7 +118,6 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         down["share-keys"] += proof
     up, down = ({name: side[name] for name in ROUNDS if name in side} for side in (up, down))
     total = sum(up.values()) + sum(down.values())
-    edges = params.clients * peers
     gone = thresholds.dropouts(params.clients, params.dropout)
     return Plan(
         params=params,
@@ -120,12 +127,38 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         bytes_server=params.clients * total,
         expansion=(total - proof) / params.raw_bytes,
         expansion_formula=expansion_formula(params),
-        memory_server=params.length * params.word.itemsize
-        + edges * max(layout.CIPHERTEXT_BYTES, 24)
-        + params.clients * 96,
+        memory_server=_memory_server(params),
         cpu_seconds_client=units.client(params),
         cpu_seconds_server=units.server(params, gone),
     )
+
+
+def _memory_server(params: Params) -> int:
+    """Return the bytes of what a server holds, at most: while it relays, unmasks, or has decoded.
+
+    Where it holds objects, as for the keys it has seen, with Python's own overhead.
+    """
+    clients, edges = params.clients, params.clients * params.neighbours
+    complete, drawn = params.graph is Graph.COMPLETE, params.threat is Threat.SEMI_MALICIOUS
+    row = layout.BOTH_KEYS + layout.DIGEST_BYTES  # keys, commitment
+    row += 2 * SEEN_KEY_BYTES + len(SEQUENCES[params.threat]) + 1  # who answered each round
+    row += params.signed * 3 * SIGNATURE_BYTES  # over keys, survivors and sharers
+    row += sharing.LIMBS * 8  # the share of its own secret
+    if complete:  # a roster for all, and later the signatures for all
+        row += 4 + layout.BOTH_KEYS + params.signed * (SIGNATURE_BYTES + 1)
+    if drawn:  # commitments and openings, twice; a tree of digests; a place
+        row += 2 * (layout.DIGEST_BYTES + 17) + 2 * NODE_BYTES + 8
+    ends = 0 if complete else 8  # a neighbour, and the place in its row
+    relaying = edges * layout.CIPHERTEXT_BYTES
+    gone = thresholds.dropouts(clients, params.dropout)
+    # Shares, which did not open, and where all have the same holders a table of t of them.
+    unmasking = edges * (sharing.LIMBS * 8 + 1)
+    unmasking += complete * params.threshold * clients * sharing.LIMBS * 8
+    # Seeds of the streams to take off: each also once in the list it comes from.
+    unmasking += (clients + gone * params.neighbours) * 2 * (prg.seed_bytes(params.prg) + 1)
+    vector = params.length * params.word.itemsize
+    decoded = 3 * params.dim * 8  # levels, total and mean
+    return vector + clients * row + edges * ends + max(relaying, unmasking) + decoded
 
 
 def expansion_formula(params: Params) -> float:

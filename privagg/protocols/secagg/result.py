@@ -52,8 +52,9 @@ class Result:
         The round.
     sum, mean : array or tree
         Sum over the survivors, weighted if the round is, and their (weighted) mean; of the shape of
-        one client's input. Sums of integers are int64, means of integers float64; floats keep their
-        dtype.
+        one client's input. Sums of integers are int64, means of integers float64. Arrays of floats
+        keep their dtype, and are rounded to it; where a number does not fit it, as the sum of many
+        float16 may not, that array is float64.
     count : int
         Survivors in the sum.
     weight_total : int
@@ -126,8 +127,9 @@ class Result:
         right = error <= bound + slack and aggregate.weight_total == truth.weight
         return cls(
             params=params,
-            sum=structure.unflatten(aggregate.total),
-            mean=structure.unflatten(aggregate.mean),
+            # The round is over: what does not fit a narrow float is not lost, but given in float64.
+            sum=structure.unflatten(aggregate.total, widen=True),
+            mean=structure.unflatten(aggregate.mean, widen=True),
             count=aggregate.count,
             weight_total=int(aggregate.weight_total),
             survivors=survivors,

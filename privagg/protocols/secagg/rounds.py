@@ -22,13 +22,14 @@ from privagg import keys
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import messages
+from privagg.protocols.secagg.arguments import check_params, is_sequence, rounds_of_leaving
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import Directory, Roster, Signer
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.params import Params, Policy
 from privagg.protocols.secagg.result import Result, Truth
 from privagg.protocols.secagg.server import Server
-from privagg.protocols.secagg.states import ROUNDS, Phase
+from privagg.protocols.secagg.states import Phase
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript import Transcript
 from privagg.trees import Structure
@@ -104,10 +105,17 @@ def run(
     PeerError
         If a party misbehaves, which here would be a fault of the implementation.
     """
-    if not isinstance(params, Params):
-        raise UsageError("params", type(params).__name__, "secagg.Params")
+    check_params(params)
+    if policy is not None and not isinstance(policy, Policy):
+        raise UsageError("policy", type(policy).__name__, "secagg.Policy")
+    if transcript is not None and not isinstance(transcript, Transcript):
+        raise UsageError("transcript", type(transcript).__name__, "a secagg.Transcript")
+    if progress is not None and not callable(progress):
+        raise UsageError("progress", type(progress).__name__, "a function of name, done and total")
+    if identities is not None and not is_sequence(identities):
+        raise UsageError("identities", type(identities).__name__, "a sequence of n Signers")
     source = entropies.from_seed(seed)
-    leaves = _leaves(params, {} if dropouts is None else dropouts)
+    leaves = rounds_of_leaving(params, {} if dropouts is None else dropouts)
     inputs = Inputs(params, vectors, weights)
     if not params.signed and (identities is not None or roster is not None):
         raise UsageError(
@@ -159,7 +167,7 @@ class Inputs:
         vectors: Sequence[Any] | NDArray[Any],
         weights: Sequence[int] | None,
     ) -> None:
-        if not _is_sequence(vectors):
+        if not is_sequence(vectors):
             raise UsageError(
                 "vectors", type(vectors).__name__, "a sequence with an item per client"
             )
@@ -167,7 +175,7 @@ class Inputs:
             raise UsageError(
                 "vectors", f"{len(vectors)} items", f"one for each of {params.clients} clients"
             )
-        if weights is not None and not _is_sequence(weights):
+        if weights is not None and not is_sequence(weights):
             raise UsageError("weights", type(weights).__name__, "a sequence with an int per client")
         if (weights is not None) != params.encoding.weighted:
             raise UsageError(
@@ -390,30 +398,3 @@ class _Clock:
 
     def __exit__(self, *_: object) -> None:
         self._account[self._name] += time.thread_time() - self._began
-
-
-def _is_sequence(value: object) -> bool:
-    """Say whether items can be taken by position: a dict has ``[]`` too, an array may have none."""
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return (
-        hasattr(value, "__len__")
-        and hasattr(value, "__getitem__")
-        and not isinstance(value, Mapping)
-    )
-
-
-def _leaves(params: Params, dropouts: Mapping[int, str]) -> NDArray[np.int8]:
-    """Return per client the number of the round before which it leaves; 7 if it stays."""
-    if not isinstance(dropouts, Mapping):
-        raise UsageError("dropouts", type(dropouts).__name__, "a mapping of client to round name")
-    leaves = np.full(params.clients, len(ROUNDS), np.int8)
-    for client, name in dropouts.items():
-        if isinstance(client, bool) or not isinstance(client, int | np.integer):
-            raise UsageError("dropouts", client, "client indices as keys")
-        if not 0 <= client < params.clients:
-            raise UsageError("dropouts", f"client {client}", f"0 to {params.clients - 1}")
-        if name not in ROUNDS:
-            raise UsageError("dropouts", f"{client}: {name!r}", " or ".join(ROUNDS))
-        leaves[client] = ROUNDS.index(name)
-    return leaves

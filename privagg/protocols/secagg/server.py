@@ -17,6 +17,7 @@ from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
 from privagg.protocols.secagg import derivations, layout, tiles
+from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -85,8 +86,8 @@ class Server:
         entropy: Entropy = OS,
         workers: int = 1,
     ) -> None:
-        if not isinstance(params, Params):
-            raise UsageError("params", type(params).__name__, "secagg.Params")
+        check_party(params, entropy)
+        check_model(model)
         if params.signed and not (isinstance(roster, Directory) and len(roster) == params.clients):
             raise UsageError(
                 "roster",
@@ -94,16 +95,12 @@ class Server:
                 f"the identities of {params.clients} clients, where the threat model is "
                 f"{params.threat.value}",
             )
-        if not isinstance(entropy, Entropy):
-            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         if session is None:
             session = entropy.take(layout.SESSION_BYTES)
         if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
             raise UsageError("session", type(session).__name__, "16 bytes")
-        whole("round_number", round_number, 0, 2**32 - 1)
-        whole("workers", workers, 1, 1024)
-        if not isinstance(model, bytes) or len(model) not in (0, layout.DIGEST_BYTES):
-            raise UsageError("model", type(model).__name__, "32 bytes, or none")
+        round_number = whole("round_number", round_number, 0, 2**32 - 1)
+        workers = whole("workers", workers, 1, 1024)
         self._params = params
         self._directory = roster if params.signed else None
         self._session, self._round_number = session, round_number
@@ -154,7 +151,7 @@ class Server:
 
     def start(self, client: int) -> Start:
         """Return the invitation of a client, by its index."""
-        whole("client", client, 0, self._params.clients - 1)
+        client = whole("client", client, 0, self._params.clients - 1)
         return Start(
             tag=self._tag,
             session=self._session,
@@ -197,6 +194,7 @@ class Server:
             raise PeerError(sender, round, f"there are only {self._params.clients} clients")
         if due not in self._here:
             raise PeerError(sender, round, f"no such round against {self._params.threat.value}")
+        message = message.checked(self._params, peer=sender)
         if message.tag != self._tag:
             raise PeerError(
                 sender, round, "the message is of another session, round or configuration"
@@ -256,9 +254,10 @@ class Server:
                     self._broadcast = self._consistency.signature_set(0, self._tag)
             elif phase is Phase.UNMASKING:
                 self._aggregate, self._blame = self._unmasker().aggregate(self._accumulator)
+                self._accumulator = np.zeros(0, self._params.word)
         except PrivaggError:
             self._phase = Phase.ABORTED
-            self._accumulator = self._accumulator[:0]
+            self._accumulator = np.zeros(0, self._params.word)  # a view would keep the vector
             raise
         self._phase = following
         return following
@@ -269,12 +268,13 @@ class Server:
         Raises
         ------
         UsageError
-            If the client left in an earlier round, or nothing is due.
+            If the client left in an earlier round, or the round is over.
         """
-        whole("client", client, 0, self._params.clients - 1)
+        client, phase = whole("client", client, 0, self._params.clients - 1), self._phase
+        if phase not in self._sequence:
+            raise UsageError("message_for", phase.title, "a round that is not over")
         if not self._expected()[client]:
             raise UsageError("client", client, "a client of the round before", "It has left.")
-        phase = self._phase
         if phase is Phase.ADVERTISE_KEYS:
             return self.start(client)
         if phase is Phase.COMMIT_GRAPH:
@@ -289,11 +289,9 @@ class Server:
             if isinstance(self._broadcast, SignatureSet):
                 return self._broadcast
             return self._consistency.signature_set(client, self._tag)
-        if phase in (Phase.CONSISTENCY_CHECK, Phase.UNMASKING):
-            here = self._here[Phase.MASKED_INPUT]
-            flags = here[self._members(client)]
-            return SurvivorSet(tag=self._tag, cohort=int(here.sum()), survivors=flags)
-        raise UsageError("message_for", phase.title, "a round in which the server speaks")
+        here = self._here[Phase.MASKED_INPUT]
+        flags = here[self._members(client)]
+        return SurvivorSet(tag=self._tag, cohort=int(here.sum()), survivors=flags)
 
     def result(self) -> Aggregate:
         """Return the aggregate over the survivors of the masked-input round.

@@ -69,7 +69,7 @@ class Store:
     def expect_shares(self) -> None:
         """Make room for the shares of the last round; the ciphertexts are not needed any more."""
         clients, slots = self._params.clients, self._params.neighbours
-        self.ciphertexts = self.ciphertexts[:0]
+        self.ciphertexts = np.zeros((0, slots, layout.CIPHERTEXT_BYTES), np.uint8)
         self.shares = np.zeros((clients, slots, sharing.LIMBS), np.uint64)
         self.own_shares = np.zeros((clients, sharing.LIMBS), np.uint64)
         self.missing = np.zeros((clients, slots), np.bool_)

@@ -19,11 +19,12 @@ from privagg import entropy as entropies
 from privagg.encoding import Aggregate
 from privagg.errors import UsageError
 from privagg.protocols.secagg import messages, tiles
+from privagg.protocols.secagg.arguments import check_params, is_sequence, rounds_of_leaving
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.messages import MaskedInput, Message
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server import Server
-from privagg.protocols.secagg.states import ROUNDS, Phase
+from privagg.protocols.secagg.states import Phase
 from privagg.protocols.secagg.unmask import Unmasker
 
 __all__ = ["StreamedSum", "StreamingServer", "run_streamed"]
@@ -147,13 +148,14 @@ def run_streamed(
     Abort
         If too few are left in some round; nothing about any input was revealed.
     """
+    check_params(params)
     if params.signed:
         raise UsageError("params.threat", params.threat.value, "semi-honest in a streamed run")
-    if len(vectors) != params.clients:
-        raise UsageError("vectors", f"{len(vectors)} items", f"one for each of {params.clients}")
+    if not is_sequence(vectors) or len(vectors) != params.clients:
+        raise UsageError("vectors", type(vectors).__name__, f"one for each of {params.clients}")
     if (weights is not None) != params.encoding.weighted:
         raise UsageError("weights", weights is not None, "weights exactly where params have them")
-    leaves = {client: ROUNDS.index(name) for client, name in (dropouts or {}).items()}
+    leaves = rounds_of_leaving(params, {} if dropouts is None else dropouts)
     source = entropies.from_seed(seed)
     sums, post = scratch / "accumulator", scratch / "masked-input"
     server = StreamingServer(
@@ -172,7 +174,7 @@ def run_streamed(
         while server.phase is not Phase.DONE:
             phase, name = server.phase, server.phase.title
             up[name] = 0
-            indices = [i for i in map(int, server.alive()) if leaves.get(i, 9) > phase.value]
+            indices = [i for i in map(int, server.alive()) if leaves[i] > phase.value]
             for done, index in enumerate(indices, start=1):
                 client = clients[index]
                 message = messages.decode(server.message_for(index).encode(), params, peer="server")

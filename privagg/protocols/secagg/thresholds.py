@@ -30,10 +30,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from fractions import Fraction
-from numbers import Real
 from typing import TypeVar
 
-from privagg._validate import whole
+from privagg._validate import proportion, whole
 from privagg.errors import UsageError
 from privagg.protocols.secagg import conditions
 
@@ -107,12 +106,12 @@ def dropouts(clients: int, fraction: float) -> int:
     A product that misses a whole number by a rounding error counts as that number: 0.29 of 100 is
     29, although ``0.29 * 100 < 29`` in floating point. Raises UsageError.
     """
-    return _part(_clients(clients), _fraction("dropout", fraction))
+    return _part(_clients(clients), proportion("dropout", fraction))
 
 
 def corrupted(clients: int, fraction: float) -> int:
     """Return how many of `clients` a corrupt `fraction` makes; rounds as :func:`dropouts` does."""
-    return _part(_clients(clients), _fraction("corrupt", fraction))
+    return _part(_clients(clients), proportion("corrupt", fraction))
 
 
 def max_corrupt_holders(clients: int, corrupt: int, neighbours: int, sigma: int = 40) -> int:
@@ -184,7 +183,7 @@ def choose_sparse(
         which `corrupt` or `dropout` would do, or whether the complete graph does.
     """
     n = _clients(clients)
-    bad, gone = _fraction("corrupt", corrupt), _fraction("dropout", dropout)
+    bad, gone = proportion("corrupt", corrupt), proportion("dropout", dropout)
     who = _sparse_threat(threat)
     two = who is Threat.SEMI_MALICIOUS
     s, e = _bits("sigma", sigma), _bits("eta", eta)
@@ -239,7 +238,7 @@ def check_sparse(
     """
     n = _clients(clients)
     c = whole("corrupt", corrupt, 0, n)
-    d = _part(n, _fraction("dropout", dropout))
+    d = _part(n, proportion("dropout", dropout))
     who = _sparse_threat(threat)
     two = who is Threat.SEMI_MALICIOUS
     s, e = _bits("sigma", sigma), _bits("eta", eta)
@@ -360,7 +359,7 @@ def _complete(
     """Validate; return clients, corrupt, and the allowed range of thresholds."""
     n = _clients(clients)
     c = whole("corrupt", corrupt, 0, n)
-    d = _part(n, _fraction("dropout", dropout))
+    d = _part(n, proportion("dropout", dropout))
     who = _member("threat", threat, Threat)
     low, high = _complete_range(n, c, d, who)
     if low <= high:
@@ -396,12 +395,6 @@ def _clients(value: int) -> int:
 
 def _bits(name: str, value: int) -> int:
     return whole(name, value, 1, MAX_BITS)
-
-
-def _fraction(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
-        raise UsageError(name, value, "a fraction from 0 to 1")
-    return float(value)
 
 
 def _member(name: str, value: _E, kind: type[_E]) -> _E:

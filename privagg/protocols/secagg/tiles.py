@@ -31,6 +31,7 @@ __all__ = [
     "Progress",
     "add",
     "decode",
+    "fault",
     "release",
     "spans",
     "unmask",
@@ -130,6 +131,25 @@ class Packed:
 
     def __repr__(self) -> str:
         return f"Packed({self.count} coordinates of {self.bits} bits)"
+
+
+def fault(vector: object, params: Params) -> str:
+    """Say what keeps `vector` from being a masked vector under `params`; nothing if it is one."""
+    length, bits, word = params.length, params.modulus_bits, params.word
+    if isinstance(vector, Packed):
+        if (vector.count, vector.bits, vector.dtype) != (length, bits, word):
+            return f"{vector!r} where {length} of {bits} bits are due"
+        data = vector.data
+        whole = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.ndim == 1
+        if not whole or data.size != wire.packed_size(length, bits):
+            return "another size than it says"
+        # The bits after the last coordinate are zero, as in every message.
+        return "bits after its end" if int(data[-1]) >> ((length * bits - 1) % 8 + 1) else ""
+    if not isinstance(vector, np.ndarray) or isinstance(vector, np.ma.MaskedArray):
+        return f"type {type(vector).__name__}"
+    if vector.dtype != word or vector.shape != (length,):
+        return f"{vector.dtype}, shape {vector.shape} where {word}, ({length},) is due"
+    return "words beyond the modulus" if int(vector.max()) >> bits else ""
 
 
 def add(accumulator: NDArray[Any], vector: NDArray[Any] | Packed) -> None:
