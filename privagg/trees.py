@@ -256,6 +256,8 @@ def _read_leaf(value: object, path: str) -> _Leaf:
     # Other subclasses may carry more than numbers: a masked array's mask would be lost.
     if not scalar and type(value) not in (np.ndarray, np.memmap):
         hint = "Convert it with numpy.asarray." if hasattr(value, "__array__") else ""
+        if isinstance(value, np.ma.MaskedArray):
+            hint = "Say what stands for the masked numbers: array.filled(0), for example."
         _refuse(path, type(value).__name__, "arrays and numbers", hint)
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

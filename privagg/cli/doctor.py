@@ -89,7 +89,10 @@ def _tables(
     ]
     jit, cpu, gpu = data["jit"], data["cpu"], data["gpu"]
     speed = [
-        ["compiled kernels", "on" if jit["enabled"] else "off (PRIVAGG_JIT=0)"],
+        [
+            "compiled kernels",
+            "on" if jit["enabled"] else "off (PRIVAGG_JIT=0 or NUMBA_DISABLE_JIT=1)",
+        ],
         ["kernels kept in", jit["cache"] or "nowhere: each process compiles again"],
         ["processor", f"{cpu['name']}, {cpu['usable_cores']} of {cpu['cores']} cores usable"],
         ["its instructions", ", ".join(cpu["features"]) or "none of those that matter here"],
@@ -115,13 +118,16 @@ def _jit() -> dict[str, Any]:
     Numba tries ``NUMBA_CACHE_DIR``, then the package's own folder, then the user's cache.
     """
     from privagg import _jit as module
+    from privagg._packing import pack_kernel
 
     package = os.path.dirname(module.__file__)
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     user = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "numba")
     folders = [chosen] if chosen else [package, user]
     cache = next((folder for folder in folders if _writable(folder)), None)
-    return {"enabled": JIT, "cache": cache if JIT else None}
+    # Numba itself says if it found none; then kernels are compiled in each process.
+    kept = getattr(getattr(pack_kernel, "stats", None), "cache_path", None)
+    return {"enabled": JIT, "cache": None if kept is None else cache}
 
 
 def _writable(folder: str) -> bool:
