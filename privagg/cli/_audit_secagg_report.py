@@ -5,7 +5,7 @@ from __future__ import annotations
 from privagg.attacks.secagg import Audit
 from privagg.attacks.secagg_coalitions import Size
 from privagg.attacks.secagg_findings import DEVIATIONS, NOTICES, Finding
-from privagg.cli._secagg_report import count, guarantee
+from privagg.cli._secagg_shared import count, guarantee
 from privagg.protocols.secagg.thresholds import Graph
 from privagg.protocols.secagg.transcript_file import Header
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table

@@ -92,7 +92,7 @@ def doctor(path, kind, change):
 
 
 def test_a_deviation_ends_with_4(recorded, audit, run, capsys):
-    options = recorded("active")
+    options = recorded("active", "--dropout", 0)
 
     def change(client, message):
         signatures = message.signatures.copy()

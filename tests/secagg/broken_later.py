@@ -9,9 +9,11 @@ from broken import (
     ACTIVE,
     CLIENTS,
     COMPLETE,
+    DRAWN,
     MASK,
     ROSTER_CASES,
     SHARE,
+    SIGNED,
     START,
     START_CASES,
     SURVIVE,
@@ -23,6 +25,16 @@ from broken import (
 )
 
 from privagg.errors import Abort, PeerError
+from privagg.protocols.secagg import derivations
+
+
+def rows_of(message, rows):
+    """Return a signature set with the rows of some signers only, or in another order."""
+    views = message.views
+    return {
+        "signatures": message.signatures[rows],
+        "views": None if views is None else views[rows],
+    }
 
 
 def one_signer_more(message, at):
@@ -30,15 +42,64 @@ def one_signer_more(message, at):
     assert not signers[at]
     row = int(signers[:at].sum())
     signers[at] = True
+    views = message.views
     return replace(
-        message, signers=signers, signatures=np.insert(message.signatures, row, 7, axis=0)
+        message,
+        signers=signers,
+        signatures=np.insert(message.signatures, row, 7, axis=0),
+        views=None if views is None else np.insert(views, row, 7, axis=0),
     )
 
 
 def few_signers(message, count):
     signers = message.signers.copy()
     signers[np.flatnonzero(signers)[count:]] = False
-    return replace(message, signers=signers, signatures=message.signatures[:count])
+    return replace(message, signers=signers, **rows_of(message, slice(count)))
+
+
+def fewer_than_t(message, play):
+    return few_signers(message, play.params.threshold - 1)
+
+
+def stand_in(message, play, signature=None, view=None):
+    """Return the set with another signature or view of the first signer; see `signed_by`."""
+    signatures, views = message.signatures.copy(), message.views.copy()
+    if signature is not None:
+        signatures[0] = np.frombuffer(signature, np.uint8)
+    if view is not None:
+        views[0] = np.frombuffer(view, np.uint8)
+    return replace(message, signatures=signatures, views=views)
+
+
+def signed_by(message, play, purpose, view, at=0):
+    """Return what the client `at` among the members truly signs of such a view."""
+    memory = play.clients[WHO]._memory
+    signer = int(memory.members[at])
+    statement = derivations.view_statement(purpose, *memory.bound, signer, view)
+    return play.identity_of(signer).sign(statement)
+
+
+def told_we_left(message, play):
+    """The first signer's own word that this client is not in the sum."""
+    view, place = bytearray(message.views[0].tobytes()), int(play.clients[WHO]._memory.places[0])
+    view[place >> 3] &= ~(1 << (place & 7))
+    return stand_in(message, play, signed_by(message, play, b"survivors", bytes(view)), bytes(view))
+
+
+def silenced(message, play, purpose=b"sharers", flip=0, of=0):
+    """Return the set with the first signer called silent, by a signature over that purpose."""
+    signers, silent = message.signers.copy(), np.zeros_like(message.signers)
+    signers[0], silent[0] = False, True
+    view = message.views[of].tobytes()
+    row = np.frombuffer(signed_by(message, play, purpose, view, of), np.uint8) ^ flip
+    return replace(
+        message,
+        signers=signers,
+        **rows_of(message, slice(1, None)),
+        silent=silent,
+        silent_signatures=row[np.newaxis],
+        silent_views=message.views[of : of + 1],
+    )
 
 
 def fewer_present(message, count):
@@ -188,44 +249,26 @@ SURVIVOR_CASES = {
 }
 
 SIGNATURE_CASES = {
-    "a signature flipped": Case(
-        "signatures_are_valid",
-        UNMASK,
-        lambda m, p: replace(m, signatures=m.signatures ^ 1),
-        PeerError,
-        ACTIVE,
-    ),
-    "signatures of others than it says": Case(
-        "signatures_are_valid",
-        UNMASK,
-        lambda m, p: replace(m, signatures=np.roll(m.signatures, 1, axis=0)),
-        PeerError,
-        ACTIVE,
-    ),
-    "one signature for all": Case(
-        "signatures_are_valid",
-        UNMASK,
-        lambda m, p: replace(m, signatures=np.repeat(m.signatures[:1], CLIENTS, axis=0)),
-        PeerError,
-        ACTIVE,
-    ),
-    "too few signatures": Case(
-        "enough_holders", UNMASK, lambda m, p: few_signers(m, 3), Abort, ACTIVE
-    ),
-    "no signatures": Case("enough_holders", UNMASK, lambda m, p: few_signers(m, 0), Abort, ACTIVE),
+    "too few signatures": Case("enough_holders", UNMASK, fewer_than_t, Abort, SIGNED),
+    "no signatures": Case("enough_holders", UNMASK, lambda m, p: few_signers(m, 0), Abort, SIGNED),
     "U4 over fewer members": Case(
         "bitmap_covers_roster",
         UNMASK,
-        lambda m, p: replace(m, signers=m.signers[:-1], signatures=m.signatures[:-1]),
+        lambda m, p: replace(
+            m,
+            signers=m.signers[:-1],
+            silent=None if m.silent is None else m.silent[:-1],
+            **rows_of(m, slice(-1)),
+        ),
         PeerError,
-        ACTIVE,
+        SIGNED,
     ),
     "a signer that is no survivor": Case(
         "signers_within_survivors",
         UNMASK,
         lambda m, p: one_signer_more(m, gone(p)),
         PeerError,
-        ACTIVE,
+        SIGNED,
         gone_at=MASK,
     ),
     "a signer that never shared its keys": Case(
@@ -233,9 +276,41 @@ SIGNATURE_CASES = {
         UNMASK,
         lambda m, p: one_signer_more(m, gone(p)),
         PeerError,
-        ACTIVE,
+        SIGNED,
         gone_at=SHARE,
     ),
+} | {
+    f"{name} ({'views' if 'sem' in kinds[0] else 'sets'})": Case(
+        check, UNMASK, lambda m, p, change=change: replace(m, **change(m)), PeerError, kinds
+    )
+    for check, kinds in (("signatures_are_valid", ACTIVE), ("neighbours_were_told", DRAWN))
+    for name, change in {
+        "a signature flipped": lambda m: {"signatures": m.signatures ^ 1},
+        "signatures of others than it says": lambda m: {
+            "signatures": np.roll(m.signatures, 1, axis=0)
+        },
+        "one signature for all": lambda m: {
+            "signatures": np.repeat(m.signatures[:1], len(m.signatures), axis=0)
+        },
+    }.items()
 }
 
-CASES = START_CASES | ROSTER_CASES | BUNDLE_CASES | SURVIVOR_CASES | SIGNATURE_CASES
+VIEW_CASES = {
+    name: Case("neighbours_were_told", UNMASK, change, PeerError, DRAWN)
+    for name, change in {
+        "a neighbour was told that we left": told_we_left,
+        "a view that was not signed": lambda m, p: replace(m, views=m.views ^ 1),
+        "a view with a bit beyond the neighbours": lambda m, p: replace(m, views=m.views | 128),
+        "another client's signature and view": lambda m, p: stand_in(
+            m, p, m.signatures[1].tobytes(), m.views[1].tobytes()
+        ),
+        "a signature over sharers for survivors": lambda m, p: stand_in(
+            m, p, signed_by(m, p, b"sharers", m.views[0].tobytes())
+        ),
+        "a signature over survivors for sharers": lambda m, p: silenced(m, p, b"survivors"),
+        "a silent client's signature flipped": lambda m, p: silenced(m, p, flip=1),
+        "another client's for a silent one's": lambda m, p: silenced(m, p, of=1),
+    }.items()
+}
+
+CASES = START_CASES | ROSTER_CASES | BUNDLE_CASES | SURVIVOR_CASES | SIGNATURE_CASES | VIEW_CASES

@@ -24,7 +24,7 @@ ADVERTISE, COMMIT, REVEAL, SHARE, MASK, CHECK, UNMASK, STAYS = range(8)
 SKIPPED = {
     "semi-honest": (COMMIT, REVEAL, CHECK),
     "active": (COMMIT, REVEAL),
-    "semi-malicious": (CHECK,),
+    "semi-malicious": (),
 }
 """Per threat model the rounds without messages: who leaves there is gone in the next."""
 SEED = 3
@@ -60,10 +60,10 @@ def oracle(params, neighbours, leaves):
         here = alive[at]
         if len(here) < params.threshold or (at <= MASK and len(here) < params.min_cohort):
             return None, ROUNDS[at]
-        if at < graph_known or at == CHECK:
+        if at < graph_known or (at == CHECK and own_share_counts):
             continue
-        if at < MASK:
-            needed = here  # each of them will put its secrets into the hands of those alive
+        if at < MASK or at == CHECK:
+            needed = here  # to share secrets among those alive, or to be told by them that it is in
         else:
             left = {client for client in shared - summed if neighbours[client] & summed}
             needed = summed | left

@@ -18,7 +18,6 @@ from privagg.protocols.secagg import messages, thresholds
 from privagg.protocols.secagg.calibration import Units
 from privagg.protocols.secagg.identity import Roster
 from privagg.protocols.secagg.states import SEQUENCES, SERVER_TABLE, ClientState, Phase
-from privagg.protocols.secagg.thresholds import Threat
 
 SEED = 7
 """Seed of every play that does not ask for another; seeded, so that twins can be compared."""
@@ -110,7 +109,7 @@ METHODS = {
     messages.SurvivorSet: "unmasking",
     messages.SignatureSet: "unmasking",
 }
-"""A client's method for each message; against an active server survivors are signed first."""
+"""A client's method for each message; where messages are signed, so are survivors, first."""
 
 
 def respond(client, message, vector=None, weight=1, model=b""):
@@ -118,7 +117,7 @@ def respond(client, message, vector=None, weight=1, model=b""):
     name = METHODS[type(message)]
     if isinstance(message, messages.ShareBundle):
         return client.masked_input(message, vector, weight=weight, model=model)
-    if isinstance(message, messages.SurvivorSet) and client._params.threat is Threat.ACTIVE:
+    if isinstance(message, messages.SurvivorSet) and client._params.signed:
         name = "consistency_check"
     return getattr(client, name)(message)
 
@@ -260,7 +259,7 @@ def states(params):
 def spoken(params):
     """Return what the server says in each phase."""
     said = [_SPOKEN[phase] for phase in phases(params)]
-    return [*said[:-1], messages.SignatureSet] if params.threat is Threat.ACTIVE else said
+    return [*said[:-1], messages.SignatureSet] if params.signed else said
 
 
 def answered(params):

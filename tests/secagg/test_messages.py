@@ -20,11 +20,19 @@ from privagg.protocols.secagg.states import Phase
 KINDS = sorted(layout.KINDS.values(), key=lambda kind: kind.kind)
 
 
+LEFT = {
+    "complete": GONE,
+    "active": GONE,
+    "semi-malicious": {0: Phase.CONSISTENCY_CHECK},
+}
+"""Rounds in which someone leaves; from the ring, so that some in the sum have not signed it."""
+
+
 @pytest.fixture(scope="module")
 def corpus():
     """All the messages of a round of each kind of parameters, somebody missing in some."""
     return {
-        name: sent(params) + (sent(params, GONE) if name in ("complete", "active") else [])
+        name: sent(params) + (sent(params, LEFT[name]) if name in LEFT else [])
         for name, params in PARAMS.items()
     }
 
@@ -68,7 +76,11 @@ def test_sizes_are_the_encoded_bytes(corpus, name):
             messages.AdvertiseKeys: lambda m: (params,),
             messages.GraphRequest: lambda m: (params,),
             messages.GraphChallenge: lambda m: (params,),
-            messages.SignatureSet: lambda m: (len(m.signers), len(m.signatures)),
+            messages.SignatureSet: lambda m: (
+                params,
+                len(m.signers),
+                len(m.signatures) + (0 if m.silent is None else int(m.silent.sum())),
+            ),
             messages.KeyRoster: lambda m: (params, len(m.members)),
             messages.ShareKeys: lambda m: (len(m.ciphertexts),),
             messages.ShareBundle: lambda m: (len(m.present), len(m.ciphertexts)),
@@ -200,14 +212,11 @@ def test_messages_made_of_any_fields_round_trip(data):
             tag=tag,
             bits=params.modulus_bits,
             vector=rng.integers(0, 2**params.modulus_bits, params.length).astype(params.word),
+            signature=rng.bytes(64 * params.views_signed),
         ),
         messages.SurvivorSet(tag=tag, cohort=int(rng.integers(2**32)), survivors=flags),
         messages.ConsistencySignature(tag=tag, signature=rng.bytes(64)),
-        messages.SignatureSet(
-            tag=tag,
-            signers=flags,
-            signatures=rng.integers(0, 256, (int(flags.sum()), 64), np.uint8),
-        ),
+        signature_set(params, rng, tag, flags),
         *graph_messages(params, rng, tag),
         messages.UnmaskShares(
             tag=tag,
@@ -224,6 +233,37 @@ def test_messages_made_of_any_fields_round_trip(data):
     odd = replace(full, shares=np.ones((1, 3), np.uint64), missing=np.ones(1, np.bool_))
     with pytest.raises(PeerError, match="called missing but is not zero"):
         messages.decode(odd.encode(), params, peer=0)
+
+
+def signature_set(params, rng, tag, signers):
+    def rows(count, width):
+        return rng.integers(0, 256, (int(count), width), np.uint8)
+
+    known = {"tag": tag, "signers": signers, "signatures": rows(signers.sum(), 64)}
+    if not params.views_signed:
+        return messages.SignatureSet(**known)
+    silent, width = ~signers & (rng.random(len(signers)) < 0.5), layout.view_bytes(params)
+    return messages.SignatureSet(
+        **known,
+        views=rows(signers.sum(), width),
+        silent=silent,
+        silent_signatures=rows(silent.sum(), 64),
+        silent_views=rows(silent.sum(), width),
+    )
+
+
+def test_no_one_has_signed_and_has_not():
+    params, rng = PARAMS["semi-malicious"], np.random.default_rng(4)
+    good = signature_set(params, rng, bytes(8), np.array([True, False, True]))
+    both = np.array([True, False, False])
+    bad = replace(
+        good,
+        silent=both,
+        silent_signatures=np.zeros((1, 64), np.uint8),
+        silent_views=np.zeros((1, layout.view_bytes(params)), np.uint8),
+    )
+    with pytest.raises(PeerError, match="has signed and has not"):
+        messages.decode(bad.encode(), params, peer=0)
 
 
 def graph_messages(params, rng, tag):

@@ -11,9 +11,21 @@ import itertools
 
 import numpy as np
 import pytest
-from parties import ALL, SIGNED, Play, active, complete, due, is_empty_handed, sparse
+from attacker import Lax
+from parties import (
+    ALL,
+    BOTH,
+    SIGNED,
+    Play,
+    active,
+    complete,
+    drawn,
+    due,
+    is_empty_handed,
+    sparse,
+)
 
-from privagg.errors import PeerError, UsageError
+from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.derivations import model_digest
@@ -48,7 +60,7 @@ def noise(play):
     assert abs(np.corrcoef(total / scale, true / scale)[0, 1]) < 0.15
 
 
-@pytest.mark.parametrize("kind", ["complete", "sparse", "semi-malicious"])
+@pytest.mark.parametrize("kind", BOTH)
 def test_masks_of_clients_with_different_models_do_not_cancel(kind):
     play = Play(ALL[kind](CLIENTS, LONG), model=OURS, models={WHO: OTHER})
     noise(play)
@@ -65,14 +77,53 @@ def test_with_the_same_model_they_do(kind, gone):
     np.testing.assert_array_equal(play.finish().total, play.vectors[stayed].sum(axis=0))
 
 
-@pytest.mark.parametrize("kind", ["complete", "sparse", "semi-malicious"])
+@pytest.mark.parametrize("kind", BOTH)
 def test_a_server_with_another_model_cannot_rebuild_who_left(kind):
-    options = {"neighbours": 6} if kind in ("sparse", "semi-malicious") else {}
-    params = ALL[kind](CLIENTS, LONG, **options)
+    options = {"neighbours": 6} if kind == "sparse" else {}
+    params = BOTH[kind](CLIENTS, LONG, **options)
     models = dict.fromkeys(range(CLIENTS), OURS)
     play = Play(params, model=OTHER, models=models, leaves={5: Phase.MASKED_INPUT})
     play.vectors[5] = 0
     noise(play)
+
+
+@pytest.mark.parametrize(
+    "models", [{WHO: OTHER}, dict.fromkeys(set(range(CLIENTS)) - {WHO}, OTHER)]
+)
+def test_in_a_semi_malicious_round_the_server_refuses_such_inputs(models):
+    """With its input each client signs what it was shown: the model is in it."""
+    play = Play(drawn(CLIENTS), model=OURS, models=models).until(Phase.MASKED_INPUT)
+    for index in range(CLIENTS):
+        data = play.answer(index, play.ask(index))
+        if index not in models:
+            play.hand_in(index, data)
+            continue
+        with pytest.raises(PeerError, match="sets and model of the round") as caught:
+            play.hand_in(index, data)
+        assert (caught.value.peer, caught.value.round) == (index, "masked-input")
+    if len(models) > 1:
+        with pytest.raises(Abort, match="too few clients answered"):
+            play.server.close()
+        return
+    play.server.close()
+    stayed = [index for index in range(CLIENTS) if index != WHO]
+    np.testing.assert_array_equal(play.finish().total, play.vectors[stayed].sum(axis=0))
+
+
+def test_and_its_neighbours_refuse_to_unmask_them():
+    """A server that looks away gets no share of the client's neighbours, nor of the client."""
+    play = Play(drawn(CLIENTS), model=OURS, models={WHO: OTHER}).until(Phase.MASKED_INPUT)
+    play.server._directory = Lax(play.roster)
+    play.until(Phase.UNMASKING)
+    neighbours = set(map(int, play.server._topology.row(WHO)))
+    for index in range(CLIENTS):
+        data = play.ask(index)
+        if index in neighbours | {WHO}:
+            with pytest.raises(PeerError, match="the model differ"):
+                play.answer(index, data)
+            assert is_empty_handed(play.clients[index])
+        else:
+            play.answer(index, data)
 
 
 def test_in_an_active_round_the_server_notices_before_unmasking():
@@ -222,10 +273,10 @@ def test_without_binding_the_sum_is_the_target_s_gradient(make, suppression):
 
 
 @pytest.mark.parametrize("server_says", [WHO, WHO + 1], ids=["target's", "others'"])
-@pytest.mark.parametrize("kind", ["complete", "sparse", "semi-malicious"])
+@pytest.mark.parametrize("kind", BOTH)
 def test_with_binding_the_server_is_left_with_noise(kind, server_says, suppression):
     vectors, models = suppression
-    params = round_for(ALL[kind], vectors)
+    params = round_for(BOTH[kind], vectors)
     play = Play(params, vectors=vectors, model=models[server_says], models=models)
     total = finish(play)
     if total is None:

@@ -197,6 +197,8 @@ def load(state: bytes, params: Params) -> ClientMemory:
         setattr(memory, name, value)
     for name, value in record.arrays.items():
         setattr(memory, name, _array(name, value))
+    if (memory.places >= params.neighbours).any():
+        raise UsageError("state", "a place outside a neighbour's roster", "an unchanged state")
     if record.reply is not None:
         try:
             memory.reply = messages.decode(record.reply, params, peer="state")

@@ -265,7 +265,7 @@ class _Driver:
             truth.add(vector, weight, client.clipped)
             return message
 
-        # Round 3, ConsistencyCheck, active only: everyone signs the sets it was shown.
+        # Round 3, ConsistencyCheck, where messages are signed: who survived, as each was shown it.
         def consistency_check(client: Client, survivors: messages.SurvivorSet) -> Message:
             return client.consistency_check(survivors)
 
