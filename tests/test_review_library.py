@@ -16,7 +16,7 @@ import pytest
 import privagg
 from privagg import entropy, field, prg, sharing, trees, wire
 from privagg.encoding import Encoding
-from privagg.errors import UsageError
+from privagg.errors import Abort, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import Params, Phase, Policy
 from privagg.protocols.secagg.streaming import run_streamed
@@ -139,16 +139,11 @@ def test_recommend_says_what_is_feasible_where_nothing_fits():
             for gone in range(clients):
                 made = {"clients": clients, "dim": 1}
                 parts = {"corrupt": corrupt / clients, "dropout": gone / clients}
-                try:
-                    params = Params.recommend(**made, **parts)
-                except UsageError:
-                    honest = None
+                if clients - gone >= corrupt + 2:
+                    assert Params.recommend(**made, **parts).honest_inputs >= 2
                 else:
-                    honest = params.honest_inputs
-                if honest is None:
-                    assert clients - gone < corrupt + 2, (clients, corrupt, gone)
-                else:
-                    assert honest >= 2
+                    with pytest.raises(UsageError):
+                        Params.recommend(**made, **parts)
     with pytest.raises(UsageError, match=r"two honest inputs.* Use corrupt <= 2 or") as caught:
         Params.recommend(clients=10, dim=1, corrupt=0.3, dropout=0.6)
     assert "a dropout of at most 5 clients" in str(caught.value)
@@ -157,7 +152,7 @@ def test_recommend_says_what_is_feasible_where_nothing_fits():
 def test_a_client_insists_on_two_as_well():
     for most in range(6):
         assert Policy(min_cohort=most + 2, max_corrupt=most).max_corrupt == most
-        with pytest.raises(UsageError, match=f"at least {most + 2}"):
+        with pytest.raises(UsageError, match="min_cohort"):
             Policy(min_cohort=most + 1, max_corrupt=most)
 
 
@@ -248,7 +243,7 @@ def test_masked_arrays_are_refused_wherever_arrays_are_taken(tmp_path):
             words, np.zeros((1, 32), np.uint8), np.ones(1, np.int8), suite="aes-128-ctr"
         ),
         lambda: sharing.split(octets, 2, points, entropy.OS),
-        lambda: field.elements(field.M61, words),
+        lambda: field.elements(words, field.M61),
         lambda: secagg.model_digest([vector]),
     ]
     for call in calls:
@@ -321,10 +316,8 @@ def test_a_round_runs_where_no_kernel_can_be_cached(unwritable):
 
 
 def test_the_doctor_says_that_nothing_is_cached(unwritable):
-    code = "from privagg.cli.main import main; main(['doctor', '--json'])"
-    code = f"import sys\ntry:\n    {code}\nexcept SystemExit as stop:\n    assert not stop.code"
-    code = code.replace("main(['doctor', '--json'])", "sys.argv = ['privagg', 'doctor']; main()")
-    assert "privagg" in run_python(code, unwritable, **NOWHERE)
+    code = "from privagg.cli import doctor; print(doctor._jit())"
+    assert run_python(code, unwritable, **NOWHERE) == "{'enabled': True, 'cache': None}\n"
 
 
 def test_with_numba_switched_off_the_plain_path_is_taken(unwritable):
@@ -392,7 +385,7 @@ def test_arguments_of_a_streamed_run_likewise(options, tmp_path):
 def test_after_the_end_nobody_has_left():
     params = Params.recommend(clients=3, dim=2)
     server = secagg.Server(params)
-    with pytest.raises(secagg.Abort if hasattr(secagg, "Abort") else Exception):
+    with pytest.raises(Abort):
         server.close()
     with pytest.raises(UsageError, match="not over") as caught:
         server.message_for(0)
