@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import rich_click as click
 from click.exceptions import Exit
 
+from privagg.cli import _targets
 from privagg.cli import config as config_file
 from privagg.cli.failures import ExitCode, State
 from privagg.errors import UsageError
@@ -105,6 +106,9 @@ def command(
                 report=values.pop("report", None),
                 plot=values.pop("plot", None),
             )
+            context = click.get_current_context()
+            if context is not None:
+                _targets.check_distinct(context)
             function(options=options, **values)
 
         shared = [_CONFIG, _JSON, _OUT, *([_REPORT, _PLOT] if plots else []), _QUIET]
@@ -125,6 +129,7 @@ def command(
 
 def _apply_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
     if value is not None:
+        ctx.meta[_targets.CONFIG] = value
         config_file.apply(ctx, value)
 
 
@@ -135,13 +140,13 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
-def _check_target(_: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+def _check_target(
+    context: click.Context, param: click.Parameter, value: Path | None
+) -> Path | None:
     """Refuse a file that could not be written before the work starts, not after it."""
-    if value is None:
-        return None
+    if value is None or context.resilient_parsing:
+        return value
     flag = max(param.opts, key=len)
-    if not value.resolve().parent.is_dir():
-        raise UsageError(flag, str(value), "a file in a folder that exists")
     if param.name in ("report", "plot"):
         from privagg import _report_draw
 
@@ -149,10 +154,9 @@ def _check_target(_: click.Context, param: click.Parameter, value: Path | None) 
         if param.name == "plot" and value.suffix.lower() not in _report_draw.SUFFIXES:
             allowed = f"a file name ending in {', '.join(_report_draw.SUFFIXES)}"
             raise UsageError(flag, str(value), allowed)
+    _targets.check_writable(flag, value)
     return value
 
-
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 _CONFIG = click.option(
     "--config",
@@ -172,21 +176,21 @@ _JSON = click.option(
 )
 _OUT = click.option(
     "--out",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE",
     help="Write the result to this file, not to stdout; as JSON if it ends in .json.",
 )
 _REPORT = click.option(
     "--report",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE.html",
     help="Also write a page with tables and plots.",
 )
 _PLOT = click.option(
     "--plot",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE.png",
     help="Also draw the plots; .svg and .pdf work too.",
@@ -196,7 +200,9 @@ _QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress and no no
 
 def file_option(flag: str, metavar: str, help: str) -> Callable[[Any], Any]:
     """Return an option that names a file to write; what cannot be written is refused at once."""
-    return click.option(flag, type=_FILE, callback=_check_target, metavar=metavar, help=help)
+    return click.option(
+        flag, type=_targets.FILE, callback=_check_target, metavar=metavar, help=help
+    )
 
 
 seed_option = click.option(

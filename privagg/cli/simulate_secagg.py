@@ -56,6 +56,11 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     help="A row, or an array, per client: .npy .npz .csv .parquet .safetensors.",
 )
 @click.option("--layout", type=click.Choice(LAYOUTS), default="auto", help="How to read arrays.")
+@click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line of a .csv names its columns; must be said if it is all numbers.",
+)
 @click.option("--data", metavar="NAME", help="Clients count a column of this bundled table.")
 @click.option(
     "--column", "columns", multiple=True, metavar="COLUMN", help="Of --data or of a table."
@@ -87,6 +92,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 def secagg(
     source: Path | None,
     layout: str,
+    header: bool | None,
     data: str | None,
     columns: tuple[str, ...],
     drop_at: str | None,
@@ -115,7 +121,7 @@ def secagg(
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
     own = entropies.from_seed(seed).spawn("simulation")
-    material = _material(given, source, data, columns, layout, own)
+    material = _material(given, source, data, columns, layout, header, own)
     inputs = material.inputs
     note(options, f"{inputs.source}: {inputs.reading}.")
     if material.clip_source not in (None, "given"):
@@ -167,6 +173,7 @@ def _material(
     data: str | None,
     columns: tuple[str, ...],
     layout: str,
+    header: bool | None,
     own: Entropy,
 ) -> Material:
     from privagg.cli import _secagg_inputs
@@ -174,9 +181,13 @@ def _material(
     if source is not None and data is not None:
         raise UsageError("--data", data, "either --input or --data")
     if source is not None:
-        return _secagg_inputs.from_file(source, given, layout, columns)
+        return _secagg_inputs.from_file(source, given, layout, columns, header)
     if layout != "auto":
         raise UsageError("--layout", layout, "a way to read --input FILE")
+    if header is not None:
+        raise UsageError(
+            "--header" if header else "--no-header", "given", "only for a .csv --input"
+        )
     if data is not None:
         return _secagg_inputs.from_data(data, columns, given)
     if columns:
@@ -231,7 +242,7 @@ def _write_transcript(
 ) -> None:
     if path is None or record is None:
         return
-    from privagg.report import SCHEMA_VERSION
+    from privagg.report import SCHEMA_VERSION, replacing
 
     header: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
@@ -248,8 +259,10 @@ def _write_transcript(
         "messages": len(record),
         "aborted": aborted,
     }
-    with path.open("w", encoding="utf-8") as file:
-        record.write(file, header)
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        record.write(text, header)
+        text.detach()  # flushed, and the file left open to be named
     note(options, f"Wrote {path}")
 
 
