@@ -150,7 +150,7 @@ def check_integers(path: Path, arrays: Mapping[str, NDArray[Any]], header: bool 
                 if len(text) > _MOST_DIGITS or abs(_whole(text)) > limit:
                     raise UsageError(
                         path.name,
-                        f"{text} in data row {at + 1}, column {name!r}",
+                        f"data row {at + 1}, column {name!r}: {text}",
                         "integers below 2**63, and up to 2**53 beside floats",
                         "With a decimal point it is a float, and may be rounded.",
                     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -200,7 +201,9 @@ def _header(file: IO[bytes], where: str) -> _Header:
     if length > _MAX_HEADER:
         raise UsageError(where, f"a header of {length:,} bytes", f"at most {_MAX_HEADER:,}")
     text = _exactly(file, length).decode("utf-8" if version == (3, 0) else "latin-1")
-    fields = ast.literal_eval(text.strip())
+    with warnings.catch_warnings():  # of what is odd in a literal; it is refused below
+        warnings.simplefilter("ignore")
+        fields = ast.literal_eval(text.strip())
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
         allowed = "a header of descr, fortran_order and shape"
         raise UsageError(where, "a header of other fields", allowed)
