@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 import rich_click as click
@@ -29,30 +31,23 @@ def check_writable(flag: str, path: Path) -> None:
     UsageError
         If the folder does not exist, or nothing can be written there.
     """
-    target = path.resolve()
-    if not target.parent.is_dir():
-        raise UsageError(flag, str(path), "a file in a folder that exists")
-    if target.exists() and not target.is_file():
-        return  # click has asked
+    target = Path(os.path.realpath(path))
     draft = target.with_name(f".privagg-{os.urandom(8).hex()}")
     try:
-        # A name that is too long fails here too, and not after the work.
-        os.lstat(target)
-    except FileNotFoundError:
-        pass
+        if not target.parent.is_dir():
+            raise UsageError(flag, str(path), "a file in a folder that exists")
+        with suppress(FileNotFoundError):
+            # A name that is too long, or a link to itself, fails here and not after the work.
+            if not stat.S_ISREG(target.stat().st_mode):
+                return  # click has asked whether it may be written
+        try:
+            with draft.open("xb") as file:
+                file.write(bytes(1))
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(
-            flag, str(path), f"a file that can be written ({error.strerror})"
-        ) from None
-    try:
-        with draft.open("xb") as file:
-            file.write(bytes(1))
-            file.flush()
-    except OSError as error:
-        allowed = f"a file in a folder that can be written ({error.strerror})"
+        allowed = f"a file that can be written ({error.strerror})"
         raise UsageError(flag, str(path), allowed) from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check_distinct(context: click.Context) -> None:

@@ -346,7 +346,7 @@ def test_every_kind_of_error_is_turned(kind):
     ):
         raise error
     assert caught.value.__cause__ is error
-    assert "line 2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_other_errors_are_left():
