@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from privagg import _report_draw
+from privagg import _report_draw, _report_text
 from privagg._report_json import SCHEMA_VERSION, encode, plain
 from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console, JustifyMethod
+    from rich.console import Console
 
 __all__ = [
     "Report",
@@ -98,31 +98,16 @@ class Report:
         return encode(self.data, indent=indent)
 
     def print(self, console: Console) -> None:
-        """Print title, tables, notes and verdict on a `console` of rich.
+        """Print title, tables, notes and verdict on a `console` of rich, in its width.
 
         Strings are printed as they are: nothing in them is read as markup or as a terminal's
         control sequence.
         """
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as Grid
         from rich.text import Text
 
         console.print(Text(printable(self.title), style="bold"))
         for table in self.tables:
-            grid = Grid(
-                title=Text(printable(table.title), style="bold"),
-                title_justify="left",
-                box=SIMPLE_HEAD,
-                pad_edge=False,
-                show_edge=False,
-            )
-            for index, head in enumerate(table.heads):
-                justify: JustifyMethod = "right" if table.is_numeric(index) else "left"
-                grid.add_column(Text(head), justify=justify, overflow="fold")
-            for row in table.texts():
-                grid.add_row(*(Text(cell) for cell in row))
-            console.print()
-            console.print(grid)
+            _report_text.print_table(console, table)
         if self.notes:
             console.print()
         for note in self.notes:

@@ -80,6 +80,9 @@ def from_file(
         weight_source = None
     else:
         largest = max(inputs.weights)
+        if largest == 0:
+            allowed = "a positive weight of at least one client"
+            raise UsageError(f"{path.name}, {given.weights!r}", "weights that are all 0", allowed)
         if max_weight is None:
             max_weight, weight_source = max(largest, 1), LARGEST
         elif largest > max_weight:

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import rich_click as click
@@ -52,6 +54,9 @@ __all__ = [
 Step: TypeAlias = Callable[[str, int, int], None]
 """Progress: the phase, how much of it is done, and of how much."""
 
+_SILENCE = 30.0
+"""Seconds without a line after which a phase that goes on says how far it is."""
+
 _PIPED_WIDTH = 10_000
 """Into a file or a pipe, lines are as long as they are: nothing is wrapped."""
 
@@ -68,7 +73,15 @@ class Options:
 
 
 class Command(click.RichCommand):
-    """A command that leaves its context where the error handler finds it."""
+    """A command that leaves its context where the error handler finds it.
+
+    Attributes
+    ----------
+    library_names : dict of str to str
+        What libraries call its options, where that is not the option's own name.
+    """
+
+    library_names: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the context, then parse."""
@@ -79,7 +92,11 @@ class Command(click.RichCommand):
 
 
 def command(
-    name: str, *, examples: Sequence[str] = (), plots: bool = False
+    name: str,
+    *,
+    examples: Sequence[str] = (),
+    plots: bool = False,
+    library_names: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], click.RichCommand]:
     """Make a function a command with the options that every command has.
 
@@ -94,6 +111,8 @@ def command(
         Command lines to start from; they come first in the help.
     plots : bool
         Whether its report has pictures: then there are ``--report`` and ``--plot`` too.
+    library_names : mapping of str to str, optional
+        What libraries call its options in their errors, where that is not the option's own name.
     """
 
     def decorate(function: Callable[..., None]) -> click.RichCommand:
@@ -122,7 +141,9 @@ def command(
         # The mark \b keeps the lines of a paragraph apart.
         first = "\b\n" + "\n".join(examples) if examples else ""
         text = "\n\n".join(part for part in (summary, first, rest) if part)
-        return click.command(name, cls=Command, help=text)(with_options)
+        made = click.command(name, cls=Command, help=text)(with_options)
+        made.library_names = library_names or {}
+        return made
 
     return decorate
 
@@ -296,7 +317,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def progress(options: Options) -> Iterator[Step]:
-    """Show bars on stderr while the body runs, if that is a terminal and not quiet.
+    """Show bars on stderr while the body runs; plain lines where that is no terminal.
 
     Yields
     ------
@@ -304,8 +325,11 @@ def progress(options: Options) -> Iterator[Step]:
         Call it as ``step(phase, done, total)``; each phase has its bar. It may be called from
         several threads.
     """
-    if options.quiet or not sys.stderr.isatty():
+    if options.quiet:
         yield lambda _phase, _done, _total: None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import (
@@ -333,3 +357,19 @@ def progress(options: Options) -> Iterator[Step]:
             bars.update(tasks[phase], completed=done, total=total)
 
         yield step
+
+
+def _lines() -> Step:
+    """Return a step that prints a line when a phase is done, and one now and then until it is."""
+    lock = Lock()
+    last = time.monotonic()
+
+    def step(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        with lock:
+            now = time.monotonic()
+            if done >= total or now - last >= _SILENCE:
+                last = now
+                print(f"{phase}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    return step

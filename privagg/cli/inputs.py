@@ -22,7 +22,7 @@ from privagg.cli import _input_files, _input_npy
 from privagg.cli._input_npy import Arrays
 from privagg.errors import UsageError
 
-__all__ = ["LAYOUTS", "ClientInputs", "Extremes", "Lazy", "extremes", "read_inputs"]
+__all__ = ["LAYOUTS", "ClientInputs", "Extremes", "Lazy", "extremes", "leaves", "read_inputs"]
 
 LAYOUTS = ("auto", "rows", "arrays")
 _ROOM = 2
@@ -184,7 +184,7 @@ def extremes(inputs: ClientInputs) -> Extremes:
     high: int | float = -math.inf
     low_at = high_at = ""
     for client in range(inputs.clients):
-        for name, array in _leaves(inputs.vectors[client]):
+        for name, array in leaves(inputs.vectors[client]):
             least, most = array.min().item(), array.max().item()
             if not (math.isfinite(least) and math.isfinite(most)):
                 index = _first(~np.isfinite(array))
@@ -200,7 +200,8 @@ def extremes(inputs: ClientInputs) -> Extremes:
     return Extremes(low=low, low_at=low_at, high=high, high_at=high_at)
 
 
-def _leaves(item: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+def leaves(item: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield what one client holds: each array and its name, empty where there is one only."""
     if isinstance(item, dict):
         for name, array in item.items():
             yield name, np.asarray(array)

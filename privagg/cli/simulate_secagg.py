@@ -47,6 +47,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --data adult --column education --clients 100",
     ],
     plots=True,
+    library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
 )
 @click.option(
     "--input",
@@ -113,6 +114,7 @@ def secagg(
     """
     from privagg import entropy as entropies
     from privagg.cli._secagg_report import simulation
+    from privagg.cli._secagg_warm import warm_up
     from privagg.protocols import secagg as protocol
 
     given = RoundOptions.take(values)
@@ -139,6 +141,7 @@ def secagg(
     _check_memory(params, workers, payloads=transcript_payloads)
     leaves = _leaves(params, drop_at, schedule, own)
     record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    warm_up(params, inputs, lambda text: note(options, text))
     began = time.perf_counter()
     try:
         with progress(options) as step:
