@@ -368,7 +368,8 @@ def _lines() -> Step:
         nonlocal last
         with lock:
             now = time.monotonic()
-            if done >= total or now - last >= _SILENCE:
+            # What is one step is done before anyone wonders.
+            if done >= total > 1 or now - last >= _SILENCE:
                 last = now
                 print(f"{phase}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
