@@ -109,7 +109,7 @@ def test_the_policy_implies_the_threshold_against_equivocation():
     """Why no behaviour can attack `threshold_exceeds_equivocation` alone."""
     for params in kit.rounds_for("active"):
         for most in range(params.clients):
-            policy = Policy(min_cohort=2, max_corrupt=most, roster=roster(params))
+            policy = Policy(min_cohort=most + 2, max_corrupt=most, roster=roster(params))
             try:
                 checks.policy_is_met(params, policy)
             except UsageError:

@@ -132,7 +132,7 @@ class Arena:
         floor = {
             Cohort.OF_PARAMS: self.params.min_cohort,
             Cohort.ALL: self.params.clients,
-            Cohort.TWO: 2,
+            Cohort.TWO: self.params.corrupt + 2,
         }[self.setting.cohort]
         return Policy(min_cohort=floor, max_corrupt=self.params.corrupt, roster=self.roster)
 

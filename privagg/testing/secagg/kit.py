@@ -54,8 +54,8 @@ def rounds_for(threat: Threat | str) -> tuple[Params, ...]:
     one half.
     """
     threat = Threat(threat)
-    complete: dict[str, Any] = {"clients": 8, "corrupt": 0.25, "dropout": 0.25, "min_cohort": 3}
-    sparse: dict[str, Any] = {"clients": 12, "corrupt": 2 / 12, "dropout": 0.1, "min_cohort": 3} | {
+    complete: dict[str, Any] = {"clients": 8, "corrupt": 0.25, "dropout": 0.25, "min_cohort": 4}
+    sparse: dict[str, Any] = {"clients": 12, "corrupt": 2 / 12, "dropout": 0.1, "min_cohort": 4} | {
         "graph": "sparse",
         "neighbours": 8,
         "threshold": 6,

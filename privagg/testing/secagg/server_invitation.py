@@ -41,12 +41,13 @@ def _refused_at_once(arena: Arena, policy: Policy) -> None:
 )
 def _threshold_below_policy(arena: Arena) -> None:
     params = arena.params
-    feared = params.clients - 1
+    feared = params.clients - 2  # more no policy can fear, as two inputs must be honest
     if params.graph is Graph.COMPLETE:
         feared = min(params.threshold, feared)
-        if params.threshold == params.clients:
-            raise Inapplicable("all shares are needed")
-    _refused_at_once(arena, Policy(min_cohort=2, max_corrupt=feared, roster=arena.roster))
+        if params.threshold > feared:
+            raise Inapplicable("nearly all shares are needed")
+    policy = Policy(min_cohort=feared + 2, max_corrupt=feared, roster=arena.roster)
+    _refused_at_once(arena, policy)
 
 
 @behaviour(
@@ -74,7 +75,8 @@ def _cohort_below_policy(arena: Arena) -> None:
 )
 def _no_identities(arena: Arena) -> None:
     params = arena.params
-    _refused_at_once(arena, Policy(min_cohort=2, max_corrupt=params.corrupt, roster=None))
+    policy = Policy(min_cohort=params.corrupt + 2, max_corrupt=params.corrupt, roster=None)
+    _refused_at_once(arena, policy)
 
 
 @behaviour(
