@@ -56,10 +56,14 @@ class OrderedParty:
             return
         if isinstance(message, GraphRequest | GraphChallenge):
             checks.same_draw(message, memory.attempts)
+        before = dict(vars(memory))
         try:
             yield message, None
         except (PeerError, Abort):
             self._memory = ClientMemory.aborted(memory.index)
+            raise
+        except BaseException:  # the caller's mistake: half a step is none
+            vars(memory).update(before)
             raise
         memory.state = following
 
