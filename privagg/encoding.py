@@ -327,8 +327,7 @@ class Encoding:
         ):
             allowed = f"a 1-D uint32 or uint64 array of {1 + self.weighted} words or more"
             raise UsageError("words_sum", _describe(words_sum), allowed)
-        weights = count
-        levels = words_sum
+        weights, levels = count, words_sum
         if self.weighted:
             weights, levels = int(words_sum[-1]), words_sum[:-1]
             if weights > count * self.max_weight:
@@ -379,7 +378,8 @@ class Encoding:
             raise UsageError("vector", _describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
             if self.kind == "integer":
-                raise UsageError("vector", vector.dtype.name, allowed, "Or set kind and clip.")
+                hint = 'Use Encoding(kind="float", clip=...).'
+                raise UsageError("vector", vector.dtype.name, allowed, hint)
             wide = np.dtype(np.float64 if vector.dtype.itemsize == 8 else np.float32)
         elif vector.dtype.kind in "iu":
             if self.kind == "integer" and vector.dtype == np.uint64 and vector.max() >= 2**63:

@@ -269,7 +269,7 @@ Pair = namedtuple("Pair", "a b")
         ({"a": np.array(["x"])}, "tree at a: found dtype <U1"),
         ({"a": np.timedelta64(1, "s")}, "tree at a: found dtype timedelta64"),
         ({"a": np.longdouble(1)}, "tree at a: found dtype float"),
-        ({"a": np.ma.masked_array([1.0], [True])}, r"found MaskedArray.*numpy\.asarray"),
+        ({"a": np.ma.masked_array([1.0], [True])}, r"found MaskedArray.*filled"),
         ({"a": {1: 2.0}}, "tree at a: found key 1; allowed: string keys"),
         ({"a": Pair(1, 2)}, "tree at a: found Pair"),
         ({"a": {1.0}}, "tree at a: found set"),
