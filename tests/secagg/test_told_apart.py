@@ -153,7 +153,7 @@ def test_a_client_called_silent_is_given_up_by_whom_it_has_no_mask_with():
 
 
 def test_a_set_without_views_is_none():
-    """It cannot be written down for the ring; nor is it taken as an object."""
+    """It does not decode for the ring; nor is it taken as an object. Nobody is silent here."""
     play = Play(drawn(8)).until(Phase.UNMASKING)
     for missing in ("views", "silent"):
         client = play.load(0, play.clients[0].dump_state())
