@@ -48,7 +48,7 @@ def require(*modules: str) -> None:
 
 
 def figure(plots: Sequence[Plot]) -> Figure:
-    """Return one figure with all `plots`, in up to two columns.
+    """Return one figure with all `plots`, in up to two columns; an odd one out takes a whole row.
 
     Raises
     ------
@@ -67,8 +67,11 @@ def figure(plots: Sequence[Plot]) -> Figure:
         figsize=(_SIZE[0] * columns, _SIZE[1] * rows),
         layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
     )
+    grid = whole.add_gridspec(rows, columns)
     for index, plot in enumerate(plots):
-        _draw(plot, whole.add_subplot(rows, columns, index + 1))
+        row, column = divmod(index, columns)
+        alone = column == 0 and index == len(plots) - 1
+        _draw(plot, whole.add_subplot(grid[row, :] if alone else grid[row, column]))
     return whole
 
 
@@ -165,11 +168,20 @@ def _draw(plot: Plot, axes: Axes) -> None:
     else:
         _start_at_zero(plot, axes)
     if not plot.log_y:
+        if all(v.is_integer() for one in plot.series for v in one.y):
+            axes.yaxis.set_major_locator(_whole_ticks())
         _readable_numbers(axes.yaxis)
     if plot.kind == "line" and not plot.log_x:
         _readable_numbers(axes.xaxis)
     if len(entries) > 1:
         _legend(entries, axes)
+
+
+def _whole_ticks() -> Any:
+    """Return a locator of ticks for counts: there is no half a client."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True)
 
 
 def _start_at_zero(plot: Plot, axes: Axes) -> None:

@@ -19,18 +19,20 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from privagg import _report_draw
+from privagg import _report_draw, _report_text
 from privagg._report_json import SCHEMA_VERSION, encode, plain
 from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console, JustifyMethod
+    from rich.console import Console
 
 __all__ = [
     "Report",
@@ -43,6 +45,7 @@ __all__ = [
     "Reference",
     "SCHEMA_VERSION",
     "plain",
+    "replacing",
     "write_file",
 ]
 
@@ -95,31 +98,16 @@ class Report:
         return encode(self.data, indent=indent)
 
     def print(self, console: Console) -> None:
-        """Print title, tables, notes and verdict on a `console` of rich.
+        """Print title, tables, notes and verdict on a `console` of rich, in its width.
 
         Strings are printed as they are: nothing in them is read as markup or as a terminal's
         control sequence.
         """
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as Grid
         from rich.text import Text
 
         console.print(Text(printable(self.title), style="bold"))
         for table in self.tables:
-            grid = Grid(
-                title=Text(printable(table.title), style="bold"),
-                title_justify="left",
-                box=SIMPLE_HEAD,
-                pad_edge=False,
-                show_edge=False,
-            )
-            for index, head in enumerate(table.heads):
-                justify: JustifyMethod = "right" if table.is_numeric(index) else "left"
-                grid.add_column(Text(head), justify=justify, overflow="fold")
-            for row in table.texts():
-                grid.add_row(*(Text(cell) for cell in row))
-            console.print()
-            console.print(grid)
+            _report_text.print_table(console, table)
         if self.notes:
             console.print()
         for note in self.notes:
@@ -178,18 +166,65 @@ def write_file(path: str | Path, content: bytes) -> None:
     UsageError
         If the folder does not exist or `path` is a folder.
     """
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a draft beside `path` that takes its name when the body ends well.
+
+    Until then `path` holds what it held; if the body or the disk fails, it still does, and the
+    draft is gone. The draft has reached the disk before it takes the name, and a file that is
+    replaced keeps its permissions. A device or a pipe cannot be replaced: it is written directly.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; a link is followed.
+
+    Yields
+    ------
+    binary file
+        Write to it in as many parts as there are.
+
+    Raises
+    ------
+    UsageError
+        If the folder does not exist or `path` is a folder.
+    OSError
+        If the system cannot write it.
+    """
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise UsageError("path", str(path), "a file in a folder that exists")
     if target.is_dir():
         raise UsageError("path", str(path), "a file, not a folder")
     if target.exists() and not target.is_file():
-        # A device or a pipe (/dev/stdout, a shell's process substitution) cannot be replaced.
-        target.write_bytes(content)
+        # A device or a pipe: /dev/stdout, a shell's process substitution.
+        with target.open("wb") as file:
+            yield file
         return
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    # Not made from the target's name, which may be as long as a name can be.
+    draft = target.with_name(f".privagg-{secrets.token_hex(8)}")
     try:
-        draft.write_bytes(content)
+        with draft.open("xb") as file:
+            yield file
+            file.flush()
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+            os.fsync(file.fileno())
         os.replace(draft, target)
+        _sync_folder(target.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name reach the disk too, where the system can: the content already has."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

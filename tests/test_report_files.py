@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import pytest
 
@@ -23,12 +23,11 @@ def test_write_file_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     target = tmp_path / "f"
     target.write_bytes(b"old")
 
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:1])
+    def full(_: int) -> None:
+        assert len(list(tmp_path.iterdir())) == 2
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_file(target, b"new")
     assert target.read_bytes() == b"old"

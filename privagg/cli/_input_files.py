@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg.cli._input_npy import Arrays, not_empty
+from privagg.cli._reading import fits_memory, reading
 from privagg.errors import UsageError
 
-__all__ = ["Arrays", "numbers", "open_npy", "open_npz", "open_safetensors", "read_table"]
+__all__ = ["check_integers", "numbers", "open_safetensors", "read_table"]
 
 _SAFETENSORS = {
     "F16": "f2",
@@ -22,97 +22,25 @@ _SAFETENSORS = {
     "F64": "f8",
     **{f"{kind}{8 * size}": f"{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
 }
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """Named arrays of a file: what they are is known, the numbers are read when asked for.
-
-    Attributes
-    ----------
-    name : str
-        The file's name, for messages.
-    shapes, dtypes : dict
-        Of each array, in the file's order.
-    whole : callable
-        Returns an array by its name.
-    row : callable
-        Returns an array's row by the array's name and an index.
-    """
-
-    name: str
-    shapes: dict[str, tuple[int, ...]]
-    dtypes: dict[str, np.dtype[Any]]
-    whole: Callable[[str], NDArray[Any]]
-    row: Callable[[str, int], Any]
-
-
-def _not_empty(path: Path) -> None:
-    if path.stat().st_size == 0:
-        raise UsageError(path.name, "an empty file", "a file with an input for each client")
-
-
-def open_npy(path: Path) -> Arrays:
-    """Map a file of one array into memory; its name is the empty string."""
-    _not_empty(path)
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, EOFError) as error:
-        raise UsageError(path.name, f"not readable ({error})", "an .npy file of numbers") from error
-    return Arrays(
-        path.name,
-        {"": array.shape},
-        {"": array.dtype},
-        lambda _: array,
-        lambda _, index: array[index],
-    )
-
-
-def open_npz(path: Path) -> Arrays:
-    """Open a zip archive of arrays; each is read whole, and kept if it is read by rows."""
-    _not_empty(path)
-    shapes: dict[str, tuple[int, ...]] = {}
-    dtypes: dict[str, np.dtype[Any]] = {}
-    try:
-        archive = zipfile.ZipFile(path)
-        for member in archive.namelist():
-            name = member.removesuffix(".npy")
-            with archive.open(member) as file:
-                major, _ = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_2_0
-                if major == 1:
-                    read = np.lib.format.read_array_header_1_0
-                shapes[name], _, dtypes[name] = read(file)
-    except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise UsageError(path.name, f"not readable ({error})", "an .npz file of numbers") from error
-
-    def whole(name: str) -> NDArray[Any]:
-        try:
-            with archive.open(f"{name}.npy") as file:
-                array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            where = f"{path.name}, array {name!r}"
-            raise UsageError(where, f"not readable ({error})", "an array of numbers") from error
-        return array
-
-    kept: dict[str, NDArray[Any]] = {}
-
-    def row(name: str, index: int) -> Any:
-        if name not in kept:
-            kept[name] = whole(name)
-        return kept[name][index]
-
-    return Arrays(path.name, shapes, dtypes, whole, row)
+_MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-")
+_LONG_INTEGER = r"^\s*([+-]?[0-9]{16,}|0[xX][0-9a-fA-F]{16,})\s*$"
+_MOST_DIGITS = 40
 
 
 def open_safetensors(path: Path) -> Arrays:
-    """Open a safetensors file; rows and arrays are read from the map, one at a time."""
+    """Open a safetensors file; rows and arrays are read from the map, one at a time.
+
+    Raises
+    ------
+    UsageError
+        If it is no such file, or holds a type that NumPy lacks.
+    """
     from safetensors import SafetensorError, safe_open
 
-    _not_empty(path)
+    not_empty(path)
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, np.dtype[Any]] = {}
-    try:
+    with reading(path.name, "a safetensors file", SafetensorError):
         file: Any = safe_open(str(path), framework="numpy")
         for name in file.keys():  # noqa: SIM118 - the file is no mapping
             part = file.get_slice(name)
@@ -126,51 +54,158 @@ def open_safetensors(path: Path) -> Arrays:
                 )
             shapes[name] = tuple(part.get_shape())
             dtypes[name] = np.dtype(_SAFETENSORS[kind])
-    except SafetensorError as error:
-        raise UsageError(path.name, f"not readable ({error})", "a safetensors file") from error
+
+    def whole(name: str) -> NDArray[Any]:
+        with reading(f"{path.name}, array {name!r}", "an array of numbers", SafetensorError):
+            array: NDArray[Any] = file.get_tensor(name)
+        return array
 
     def row(name: str, index: int) -> Any:
-        return file.get_slice(name)[index : index + 1][0]
+        with reading(f"{path.name}, array {name!r}", "an array of numbers", SafetensorError):
+            return file.get_slice(name)[index : index + 1][0]
 
-    return Arrays(path.name, shapes, dtypes, file.get_tensor, row)
+    return Arrays(path.name, shapes, dtypes, whole, row)
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_table(path: Path, header: bool | None = None) -> dict[str, Any]:
     """Read a table as pyarrow columns by name.
 
-    A CSV file whose first line holds nothing but numbers has no names: its columns are then called
-    ``f0``, ``f1``, ...
+    Parameters
+    ----------
+    path : Path
+        ``.csv`` (UTF-8, separated by commas) or ``.parquet``.
+    header : bool, optional
+        Whether the first line of a CSV file names the columns; without names they are called
+        ``f0``, ``f1``, ... By default it does, unless it could be a row of numbers.
+
+    Raises
+    ------
+    UsageError
+        If it is no such table, a line is blank, or nobody said whether a first line of nothing but
+        numbers is a row.
     """
     import pyarrow
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
-    _not_empty(path)
-    try:
+    not_empty(path)
+    with reading(path.name, f"a {path.suffix} table", pyarrow.ArrowException):
         if path.suffix.lower() == ".parquet":
+            if header is not None:
+                flag = "--header" if header else "--no-header"
+                raise UsageError(flag, path.name, "a .csv file: a .parquet file has names")
+            size = parquet.read_metadata(path)
+            fits_memory(path.name, 8 * size.num_rows * size.num_columns)
             table = parquet.read_table(path)
         else:
-            # One thread: its messages name the row.
-            settings = {"use_threads": False}
-            table = csv.read_csv(path, read_options=csv.ReadOptions(**settings))
-            if all(_is_number(name) for name in table.column_names):
-                settings["autogenerate_column_names"] = True
-                table = csv.read_csv(path, read_options=csv.ReadOptions(**settings))
-    except (pyarrow.ArrowException, OSError) as error:
-        text = str(error).strip().splitlines()[0] if str(error).strip() else "unknown"
-        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
-        if ragged:
-            line, expected, got = ragged.groups()
-            raise UsageError(
-                f"{path.name}, line {line}", f"{got} values", f"{expected}, as in the first line"
-            ) from error
-        raise UsageError(path.name, f"not readable ({text})", f"a {path.suffix} table") from error
-    names = table.column_names
+            _no_blank_line(path)
+            table = _csv(path, header)
+            if header is None and _may_be_a_row(table.column_names):
+                raise UsageError(
+                    f"{path.name}, line 1",
+                    ",".join(table.column_names),
+                    "names, or the option that says what it is",
+                    "--no-header if it is a client's numbers, --header if it names the columns.",
+                )
+        names = table.column_names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(path.name, f"two columns {twice!r}", "columns with distinct names")
     if table.num_rows == 0:
         raise UsageError(path.name, "no rows", "a row for each client")
     return dict(zip(names, table.columns, strict=True))
+
+
+def check_integers(path: Path, arrays: Mapping[str, NDArray[Any]], header: bool | None) -> None:
+    """Refuse integers in a CSV file that are not what was read: rounded to floats, or wrapped.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    arrays : mapping of str to array
+        What its columns were read as. Only floats may be rounded, and only what is negative may
+        have been a hexadecimal number that wrapped around: others are not looked at again.
+    header : bool, optional
+        As it was read.
+
+    Raises
+    ------
+    UsageError
+        It names the row and the column.
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    names = [n for n, array in arrays.items() if array.dtype.kind == "f" or array.min() < 0]
+    if not names or path.suffix.lower() != ".csv":
+        return
+    with reading(path.name, "a .csv table", pyarrow.ArrowException):
+        table = _csv(path, header, dict.fromkeys(names, pyarrow.string()))
+        for name in names:
+            limit = 2**53 if arrays[name].dtype.kind == "f" else 2**63 - 1
+            whole = compute.match_substring_regex(table[name], _LONG_INTEGER)
+            for at in compute.indices_nonzero(whole).to_pylist():
+                text = table[name][at].as_py().strip()
+                # So many digits that Python would not read them are too many as well.
+                if len(text) > _MOST_DIGITS or abs(_whole(text)) > limit:
+                    raise UsageError(
+                        path.name,
+                        f"data row {at + 1}, column {name!r}: {text}",
+                        "integers below 2**63, and up to 2**53 beside floats",
+                        "With a decimal point it is a float, and may be rounded.",
+                    )
+
+
+def _whole(text: str) -> int:
+    return int(text, 16 if text[:2].lower() == "0x" else 10)
+
+
+def _csv(path: Path, header: bool | None, types: dict[str, Any] | None = None) -> Any:
+    """Read a CSV file as it is; with `types`, their columns only."""
+    import pyarrow
+    from pyarrow import csv
+
+    try:
+        return csv.read_csv(
+            path,
+            # One thread: its messages name the row.
+            read_options=csv.ReadOptions(
+                use_threads=False, autogenerate_column_names=header is False
+            ),
+            parse_options=csv.ParseOptions(ignore_empty_lines=False),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=None if types is None else list(types)
+            ),
+        )
+    except pyarrow.ArrowInvalid as error:
+        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+        if ragged is None:
+            raise
+        line, expected, got = ragged.groups()
+        raise UsageError(
+            f"{path.name}, line {line}", f"{got} values", f"{expected}, as in the first line"
+        ) from error
+
+
+def _no_blank_line(path: Path) -> None:
+    """Refuse a blank line: it may be a client whose number is missing, so it is never skipped."""
+    quoted = False
+    # Every byte is a character of Latin-1; only line ends, blanks and quotes matter here.
+    with path.open(encoding="latin-1", newline=None) as file:
+        for number, line in enumerate(file, 1):
+            if not quoted and not line.strip():
+                raise UsageError(
+                    f"{path.name}, line {number}",
+                    "a blank line",
+                    "a row for each client",
+                    "Take it out, or give the client its numbers.",
+                )
+            quoted ^= line.count('"') % 2 == 1
+
+
+def _may_be_a_row(names: Sequence[str]) -> bool:
+    """Whether a first line could be numbers, some of them missing."""
+    return all(_is_number(n) or n.strip().lower() in _MISSING for n in names)
 
 
 def numbers(source: str, name: str, column: Any) -> NDArray[Any]:

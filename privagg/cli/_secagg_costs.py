@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
-from pathlib import Path
 
+from privagg.cli._reading import memory_here
 from privagg.protocols import secagg
 from privagg.protocols.secagg import Params, Plan, calibration
 
@@ -33,17 +32,3 @@ def memory_needed(params: Params, workers: int, *, payloads: bool) -> float:
     vectors = 8 * params.length * (4 + 4 * workers)
     clients = params.clients * (_CLIENT_BYTES + params.neighbours * _CLIENT_EDGE_BYTES)
     return plan.memory_server + vectors + clients + (plan.bytes_server if payloads else 0)
-
-
-def memory_here() -> tuple[int | None, int | None]:
-    """Return the bytes of memory available now, and in all; None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-        return found["MemAvailable"], found["MemTotal"]
-    except (OSError, KeyError, ValueError, IndexError):
-        pass
-    try:
-        return None, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        return None, None

@@ -47,7 +47,13 @@ class Material:
     histogram: datasets.HistogramInputs | None = None
 
 
-def from_file(path: Path, given: RoundOptions, layout: str, columns: tuple[str, ...]) -> Material:
+def from_file(
+    path: Path,
+    given: RoundOptions,
+    layout: str,
+    columns: tuple[str, ...],
+    header: bool | None = None,
+) -> Material:
     """Read a file and look at its values once.
 
     Raises
@@ -55,7 +61,7 @@ def from_file(path: Path, given: RoundOptions, layout: str, columns: tuple[str, 
     UsageError
         If the file cannot be read, or its numbers do not fit the options.
     """
-    inputs = read_inputs(path, weights=given.weights, layout=layout, columns=columns)
+    inputs = read_inputs(path, weights=given.weights, layout=layout, columns=columns, header=header)
     _agree("--clients", given.clients, inputs.clients, f"the clients in {path.name}")
     _agree("--dim", given.dim, inputs.dim, f"the numbers per client in {path.name}")
     clip, clip_source = given.clip, None if given.clip is None else GIVEN
@@ -74,6 +80,9 @@ def from_file(path: Path, given: RoundOptions, layout: str, columns: tuple[str, 
         weight_source = None
     else:
         largest = max(inputs.weights)
+        if largest == 0:
+            allowed = "a positive weight of at least one client"
+            raise UsageError(f"{path.name}, {given.weights!r}", "weights that are all 0", allowed)
         if max_weight is None:
             max_weight, weight_source = max(largest, 1), LARGEST
         elif largest > max_weight:

@@ -45,7 +45,13 @@ _OPTIONS = (
     click.option(
         "--weights", metavar="COLUMN", help="Each client has a weight: this column, or array."
     ),
-    click.option("--max-weight", type=click.IntRange(min=1), metavar="INT", help="Largest weight."),
+    click.option(
+        "--max-weight",
+        type=click.IntRange(min=1),
+        metavar="INT",
+        help="Largest weight. Alone it makes the round weighted: generated clients then draw "
+        "their weights from 1 to INT.",
+    ),
     click.option(
         "--corrupt",
         type=click.FloatRange(0, 1),

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from privagg.cli._reading import read_text, reading
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg import ROUNDS
 
 __all__ = ["draw", "read"]
+
+_MAX_BYTES = 1 << 26
+"""More than the indices of the largest cohort take."""
 
 
 def draw(clients: int, count: int, before: str, entropy: Entropy) -> dict[int, str]:
@@ -28,12 +32,12 @@ def read(path: Path, clients: int) -> dict[int, str]:
     UsageError
         If the file is no such object, or a client is unknown or leaves twice.
     """
+    text = read_text(path, _MAX_BYTES)
     try:
-        schedule = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except UsageError as error:
-        raise UsageError(path.name, error.found, error.allowed) from None
-    except ValueError as error:
-        raise UsageError(path.name, f"no JSON ({error})", "a JSON object") from error
+        with reading(path.name, "a JSON object", found="no JSON"):
+            schedule = json.loads(text, object_pairs_hook=_once)
+    except _Twice as error:
+        raise UsageError(path.name, f"{error.name!r} twice", "each round once") from None
     if not isinstance(schedule, dict):
         shape = 'an object such as {"masked-input": [3, 5]}'
         raise UsageError(path.name, type(schedule).__name__, shape)
@@ -53,9 +57,18 @@ def read(path: Path, clients: int) -> dict[int, str]:
     return leaves
 
 
+class _Twice(Exception):
+    """A name that an object has twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError("schedule", f"{name!r} twice", "each round once")
-    return dict(pairs)
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Twice(name)
+        found[name] = value
+    return found

@@ -92,6 +92,7 @@ def field_command(options: Options, against: str | None, **values: Any) -> None:
         "privagg bench secagg --dim 1000000 --against flower",
     ],
     plots=True,
+    library_names={"dims": "--dim"},
 )
 @_count("--clients", [100], "Size of the cohort; may be repeated.", multiple=True)
 @_count("--dim", [100_000], "Numbers per client; may be repeated.", multiple=True)

@@ -18,16 +18,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import rich_click as click
 from click.exceptions import Exit
 
+from privagg.cli import _targets
 from privagg.cli import config as config_file
 from privagg.cli.failures import ExitCode, State
 from privagg.errors import UsageError
@@ -51,6 +54,9 @@ __all__ = [
 Step: TypeAlias = Callable[[str, int, int], None]
 """Progress: the phase, how much of it is done, and of how much."""
 
+_SILENCE = 30.0
+"""Seconds without a line after which a phase that goes on says how far it is."""
+
 _PIPED_WIDTH = 10_000
 """Into a file or a pipe, lines are as long as they are: nothing is wrapped."""
 
@@ -67,7 +73,15 @@ class Options:
 
 
 class Command(click.RichCommand):
-    """A command that leaves its context where the error handler finds it."""
+    """A command that leaves its context where the error handler finds it.
+
+    Attributes
+    ----------
+    library_names : dict of str to str
+        What libraries call its options, where that is not the option's own name.
+    """
+
+    library_names: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the context, then parse."""
@@ -78,7 +92,11 @@ class Command(click.RichCommand):
 
 
 def command(
-    name: str, *, examples: Sequence[str] = (), plots: bool = False
+    name: str,
+    *,
+    examples: Sequence[str] = (),
+    plots: bool = False,
+    library_names: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], click.RichCommand]:
     """Make a function a command with the options that every command has.
 
@@ -93,6 +111,8 @@ def command(
         Command lines to start from; they come first in the help.
     plots : bool
         Whether its report has pictures: then there are ``--report`` and ``--plot`` too.
+    library_names : mapping of str to str, optional
+        What libraries call its options in their errors, where that is not the option's own name.
     """
 
     def decorate(function: Callable[..., None]) -> click.RichCommand:
@@ -105,6 +125,9 @@ def command(
                 report=values.pop("report", None),
                 plot=values.pop("plot", None),
             )
+            context = click.get_current_context()
+            if context is not None:
+                _targets.check_distinct(context)
             function(options=options, **values)
 
         shared = [_CONFIG, _JSON, _OUT, *([_REPORT, _PLOT] if plots else []), _QUIET]
@@ -118,13 +141,16 @@ def command(
         # The mark \b keeps the lines of a paragraph apart.
         first = "\b\n" + "\n".join(examples) if examples else ""
         text = "\n\n".join(part for part in (summary, first, rest) if part)
-        return click.command(name, cls=Command, help=text)(with_options)
+        made = click.command(name, cls=Command, help=text)(with_options)
+        made.library_names = library_names or {}
+        return made
 
     return decorate
 
 
 def _apply_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
     if value is not None:
+        ctx.meta[_targets.CONFIG] = value
         config_file.apply(ctx, value)
 
 
@@ -135,13 +161,13 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
-def _check_target(_: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+def _check_target(
+    context: click.Context, param: click.Parameter, value: Path | None
+) -> Path | None:
     """Refuse a file that could not be written before the work starts, not after it."""
-    if value is None:
-        return None
+    if value is None or context.resilient_parsing:
+        return value
     flag = max(param.opts, key=len)
-    if not value.resolve().parent.is_dir():
-        raise UsageError(flag, str(value), "a file in a folder that exists")
     if param.name in ("report", "plot"):
         from privagg import _report_draw
 
@@ -149,10 +175,9 @@ def _check_target(_: click.Context, param: click.Parameter, value: Path | None) 
         if param.name == "plot" and value.suffix.lower() not in _report_draw.SUFFIXES:
             allowed = f"a file name ending in {', '.join(_report_draw.SUFFIXES)}"
             raise UsageError(flag, str(value), allowed)
+    _targets.check_writable(flag, value)
     return value
 
-
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 _CONFIG = click.option(
     "--config",
@@ -172,21 +197,21 @@ _JSON = click.option(
 )
 _OUT = click.option(
     "--out",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE",
     help="Write the result to this file, not to stdout; as JSON if it ends in .json.",
 )
 _REPORT = click.option(
     "--report",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE.html",
     help="Also write a page with tables and plots.",
 )
 _PLOT = click.option(
     "--plot",
-    type=_FILE,
+    type=_targets.FILE,
     callback=_check_target,
     metavar="FILE.png",
     help="Also draw the plots; .svg and .pdf work too.",
@@ -196,7 +221,9 @@ _QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress and no no
 
 def file_option(flag: str, metavar: str, help: str) -> Callable[[Any], Any]:
     """Return an option that names a file to write; what cannot be written is refused at once."""
-    return click.option(flag, type=_FILE, callback=_check_target, metavar=metavar, help=help)
+    return click.option(
+        flag, type=_targets.FILE, callback=_check_target, metavar=metavar, help=help
+    )
 
 
 seed_option = click.option(
@@ -290,7 +317,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def progress(options: Options) -> Iterator[Step]:
-    """Show bars on stderr while the body runs, if that is a terminal and not quiet.
+    """Show bars on stderr while the body runs; plain lines where that is no terminal.
 
     Yields
     ------
@@ -298,8 +325,11 @@ def progress(options: Options) -> Iterator[Step]:
         Call it as ``step(phase, done, total)``; each phase has its bar. It may be called from
         several threads.
     """
-    if options.quiet or not sys.stderr.isatty():
+    if options.quiet:
         yield lambda _phase, _done, _total: None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import (
@@ -327,3 +357,20 @@ def progress(options: Options) -> Iterator[Step]:
             bars.update(tasks[phase], completed=done, total=total)
 
         yield step
+
+
+def _lines() -> Step:
+    """Return a step that prints a line when a phase is done, and one now and then until it is."""
+    lock = Lock()
+    last = time.monotonic()
+
+    def step(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        with lock:
+            now = time.monotonic()
+            # What is one step is done before anyone wonders.
+            if done >= total > 1 or now - last >= _SILENCE:
+                last = now
+                print(f"{phase}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    return step

@@ -14,9 +14,12 @@ from typing import Any
 
 import rich_click as click
 
+from privagg.cli._reading import read_text, reading
 from privagg.errors import UsageError
 
 __all__ = ["apply"]
+
+_MAX_BYTES = 1 << 20
 
 
 def apply(ctx: click.Context, path: Path) -> None:
@@ -27,11 +30,9 @@ def apply(ctx: click.Context, path: Path) -> None:
     UsageError
         If the file is no TOML, or a key or a value does not fit the command.
     """
-    try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError("config", str(path), f"a TOML file ({error})") from error
+    text = read_text(path, _MAX_BYTES)
+    with reading(str(path), "a TOML file"):
+        table = tomllib.loads(text)
     root = ctx.find_root()
     names: list[str] = []
     here: click.Context | None = ctx

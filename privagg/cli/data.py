@@ -82,7 +82,13 @@ def show_command(name: str, rows: int, columns: tuple[str, ...], options: Option
                     ],
                 ),
                 *(
-                    [Table(f"First {len(head)} rows", table.column_names, _rows(head))]
+                    [
+                        Table(
+                            "First row" if len(head) == 1 else f"First {len(head)} rows",
+                            table.column_names,
+                            _rows(head),
+                        )
+                    ]
                     if head
                     else []
                 ),

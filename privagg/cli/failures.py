@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -151,9 +152,8 @@ def _message(error: BaseException, state: State) -> str:
         case KeyboardInterrupt() | click.Abort():
             return "stopped before a result."
         case UsageError():
-            hint = f" {error.hint}" if error.hint else ""
-            argument = _flag(error.argument, state)
-            return f"{argument}: found {error.found}; allowed: {error.allowed}.{hint}"
+            argument, allowed, hint = _in_options(error, state)
+            return f"{argument}: found {error.found}; allowed: {allowed}.{' ' * bool(hint)}{hint}"
         case PrivaggError():
             return str(error)
         case click.ClickException():
@@ -174,13 +174,43 @@ def _next_step(error: BaseException, state: State) -> str:
     return "This is a fault in privagg. Please report it with the lines above."
 
 
-def _flag(argument: str, state: State) -> str:
-    """Return the option of the command that runs for an `argument` of the library."""
-    if state.context is not None:
-        for param in state.context.command.params:
-            if param.name == argument and isinstance(param, click.Option):
-                return max(param.opts, key=len)
-    return argument
+def _in_options(error: UsageError, state: State) -> tuple[str, str, str]:
+    """Return what is wrong, allowed and next in the words of the command that runs.
+
+    A library names its own arguments: ``value_bits``, ``corrupt, dropout``, ``graph='sparse'``.
+    What the command line itself says, of files and their columns, is left as it is.
+    """
+    flags = _flags(state)
+    parts = re.split(r"(, | and )", error.argument)
+    if not all(name in flags for name in parts[::2]):
+        return error.argument, error.allowed, error.hint
+    argument = "".join(flags.get(part, part) for part in parts)
+
+    def said(text: str) -> str:
+        text = re.sub(r"\b(\w+)=(['\"]?)([\w.-]+)\2", lambda m: _setting(m, flags), text)
+        return re.sub(r"(?<![\w-])[a-z]+(_[a-z]+)+\b", lambda m: flags.get(m[0], m[0]), text)
+
+    return argument, said(error.allowed), said(error.hint)
+
+
+def _setting(match: re.Match[str], flags: dict[str, str]) -> str:
+    name, _, value = match.groups()
+    if name not in flags:
+        return match[0]
+    return flags[name] if value == "True" else f"{flags[name]} {value}"
+
+
+def _flags(state: State) -> dict[str, str]:
+    """Return the options of the command that runs by the names that libraries have for them."""
+    if state.context is None:
+        return {}
+    command = state.context.command
+    flags: dict[str, str] = dict(getattr(command, "library_names", {}))
+    for param in command.params:
+        if param.name is not None and param.name not in flags:
+            option = isinstance(param, click.Option)
+            flags[param.name] = max(param.opts, key=len) if option else param.human_readable_name
+    return flags
 
 
 def _command_path(error: BaseException, state: State) -> str:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg.cli import _input_files
-from privagg.cli._input_files import Arrays
+from privagg.cli import _input_files, _input_npy
+from privagg.cli._input_npy import Arrays
 from privagg.errors import UsageError
 
-__all__ = ["LAYOUTS", "ClientInputs", "Extremes", "Lazy", "extremes", "read_inputs"]
+__all__ = ["LAYOUTS", "ClientInputs", "Extremes", "Lazy", "extremes", "leaves", "read_inputs"]
 
 LAYOUTS = ("auto", "rows", "arrays")
 _ROOM = 2
@@ -116,6 +116,7 @@ def read_inputs(
     weights: str | None = None,
     layout: str = "auto",
     columns: Sequence[str] = (),
+    header: bool | None = None,
 ) -> ClientInputs:
     """Read the clients' inputs from a file.
 
@@ -130,6 +131,9 @@ def read_inputs(
         shapes, as rows, and several of one shape as an array for each client.
     columns : sequence of str
         Of a table: only these columns.
+    header : bool, optional
+        Whether the first line of a CSV file names its columns. Without it, a first line of nothing
+        but numbers is refused: it could be either.
 
     Returns
     -------
@@ -145,7 +149,9 @@ def read_inputs(
     if suffix in (".csv", ".parquet"):
         if layout == "arrays":
             raise UsageError("--layout", layout, "rows or auto for a table")
-        return _table(path, weights, columns)
+        return _table(path, weights, columns, header)
+    if header is not None:
+        raise UsageError("--header" if header else "--no-header", path.name, "a .csv file")
     if columns:
         raise UsageError("--column", ", ".join(columns), "columns of a .csv or .parquet file")
     if suffix == ".npy":
@@ -156,9 +162,9 @@ def read_inputs(
             raise UsageError(
                 "--layout", layout, "rows or auto for an .npy file, which is one array"
             )
-        return _rows(_input_files.open_npy(path), "rows")
+        return _rows(_input_npy.open_npy(path), "rows")
     if suffix == ".npz":
-        return _rows(_input_files.open_npz(path), layout, weights)
+        return _rows(_input_npy.open_npz(path), layout, weights)
     if suffix == ".safetensors":
         return _rows(_input_files.open_safetensors(path), layout, weights)
     raise UsageError(
@@ -178,7 +184,7 @@ def extremes(inputs: ClientInputs) -> Extremes:
     high: int | float = -math.inf
     low_at = high_at = ""
     for client in range(inputs.clients):
-        for name, array in _leaves(inputs.vectors[client]):
+        for name, array in leaves(inputs.vectors[client]):
             least, most = array.min().item(), array.max().item()
             if not (math.isfinite(least) and math.isfinite(most)):
                 index = _first(~np.isfinite(array))
@@ -194,7 +200,8 @@ def extremes(inputs: ClientInputs) -> Extremes:
     return Extremes(low=low, low_at=low_at, high=high, high_at=high_at)
 
 
-def _leaves(item: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+def leaves(item: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield what one client holds: each array and its name, empty where there is one only."""
     if isinstance(item, dict):
         for name, array in item.items():
             yield name, np.asarray(array)
@@ -321,8 +328,10 @@ def _whole_weights(where: str, values: NDArray[Any]) -> list[int]:
     return [int(value) for value in values]
 
 
-def _table(path: Path, weights: str | None, columns: Sequence[str]) -> ClientInputs:
-    table = _input_files.read_table(path)
+def _table(
+    path: Path, weights: str | None, columns: Sequence[str], header: bool | None
+) -> ClientInputs:
+    table = _input_files.read_table(path, header)
     for flag, name in [("--column", c) for c in columns] + [("--weights", weights)]:
         if name is not None and name not in table:
             raise UsageError(flag, name, f"a column of {path.name}: {_some(list(table))}")
@@ -330,6 +339,7 @@ def _table(path: Path, weights: str | None, columns: Sequence[str]) -> ClientInp
     if not names:
         raise UsageError(path.name, "no columns to sum", "at least one numeric column")
     arrays = {n: _input_files.numbers(path.name, n, table[n]) for n in names}
+    _input_files.check_integers(path, arrays, header)
     clients = len(arrays[names[0]])
     _enough(path.name, clients, "rows")
     matrix = _stack(path.name, arrays)

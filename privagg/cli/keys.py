@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -249,7 +248,7 @@ def roster_command(sources: tuple[str, ...], options: Options) -> None:
                 raise UsageError(where, f"the same key as {listed[key]}", "distinct identities")
             listed[key] = where
     roster = Roster(listed)
-    _save(roster, options.out.resolve())
+    roster.save(options.out)
     note(options, f"Wrote {options.out}")
     report = _roster_report(roster, options.out, title="A roster")
     emit(report, replace(options, out=None))
@@ -263,15 +262,6 @@ def _read_source(source: str) -> list[tuple[str, bytes]]:
     if len(found) == 1:
         return [(source, found[0])]
     return [(f"{source}, key {place}", key) for place, key in enumerate(found, 1)]
-
-
-def _save(roster: Roster, target: Path) -> None:
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        roster.save(draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _roster_report(roster: Roster, file: Path, *, title: str) -> Report:

@@ -53,6 +53,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
     ],
     plots=True,
+    library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
 )
 @click.option(
     "--input",
@@ -62,6 +63,11 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     help="A row, or an array, per client: .npy .npz .csv .parquet .safetensors.",
 )
 @click.option("--layout", type=click.Choice(LAYOUTS), default="auto", help="How to read arrays.")
+@click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line of a .csv names its columns; must be said if it is all numbers.",
+)
 @click.option("--data", metavar="NAME", help="Clients count a column of this bundled table.")
 @click.option(
     "--column", "columns", multiple=True, metavar="COLUMN", help="Of --data or of a table."
@@ -111,6 +117,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 def secagg(
     source: Path | None,
     layout: str,
+    header: bool | None,
     data: str | None,
     columns: tuple[str, ...],
     drop_at: str | None,
@@ -137,6 +144,7 @@ def secagg(
     from privagg.cli import _secagg_identities
     from privagg.cli._secagg_report import simulation
     from privagg.cli._secagg_shared import rounds_of
+    from privagg.cli._secagg_warm import warm_up
     from privagg.protocols import secagg as protocol
 
     given = RoundOptions.take(values)
@@ -150,7 +158,7 @@ def secagg(
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
     own = entropies.from_seed(seed).spawn("simulation")
-    material = _material(given, source, data, columns, layout, own)
+    material = _material(given, source, data, columns, layout, header, own)
     inputs = material.inputs
     note(options, f"{inputs.source}: {inputs.reading}.")
     if material.clip_source not in (None, "given"):
@@ -179,6 +187,7 @@ def secagg(
             raise UsageError("--roster-out", roster_out.name, allowed)
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
+    warm_up(params, inputs, lambda text: note(options, text))
     began = time.perf_counter()
     try:
         with progress(options) as step:
@@ -215,6 +224,7 @@ def _material(
     data: str | None,
     columns: tuple[str, ...],
     layout: str,
+    header: bool | None,
     own: Entropy,
 ) -> Material:
     from privagg.cli import _secagg_inputs
@@ -222,9 +232,13 @@ def _material(
     if source is not None and data is not None:
         raise UsageError("--data", data, "either --input or --data")
     if source is not None:
-        return _secagg_inputs.from_file(source, given, layout, columns)
+        return _secagg_inputs.from_file(source, given, layout, columns, header)
     if layout != "auto":
         raise UsageError("--layout", layout, "a way to read --input FILE")
+    if header is not None:
+        raise UsageError(
+            "--header" if header else "--no-header", "given", "only for a .csv --input"
+        )
     if data is not None:
         return _secagg_inputs.from_data(data, columns, given)
     if columns:
@@ -319,12 +333,15 @@ def _write_transcript(
     if path is None or record is None:
         return
     from privagg.protocols.secagg import transcript_file
+    from privagg.report import replacing
 
     header = transcript_file.header_of(
         params, record, roster=roster, insecure_seed=seed is not None, aborted=aborted
     )
-    with path.open("w", encoding="utf-8") as file:
-        record.write(file, header)
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        record.write(text, header)
+        text.detach()  # flushed, and the file left open to be named
     note(options, f"Wrote {path}")
 
 

@@ -240,7 +240,6 @@ def test_progress_is_drawn_on_a_terminal_only(monkeypatch):
     for quiet, stream, drawn in [
         (False, Terminal(), True),
         (True, Terminal(), False),
-        (False, io.StringIO(), False),
     ]:
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setenv("TERM", "xterm")

@@ -254,7 +254,7 @@ def test_csv_with_floats_is_float64(table):
 
 
 def test_csv_without_names_loses_no_row(table):
-    inputs = read_inputs(table("1,2\n3,4\n5,6\n"))
+    inputs = read_inputs(table("1,2\n3,4\n5,6\n"), header=False)
     assert np.array_equal(items(inputs), [[1, 2], [3, 4], [5, 6]])
     assert inputs.labels == ("f0", "f1")
 

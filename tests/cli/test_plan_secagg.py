@@ -118,7 +118,7 @@ def test_given_neighbours_are_checked(plan):
         ((*QUICK, "--graph", "sparse", "--corrupt", 0.55, "--dropout", 0.4), "corrupt <= "),
         ((*QUICK, "--graph", "sparse", "--threat", "active"), "complete graph"),
         ((*QUICK, "--min-cohort", 990), "--min-cohort"),
-        ((*QUICK, "--value-bits", 32, "--max-weight", 2**30), "max_weight="),
+        ((*QUICK, "--value-bits", 32, "--max-weight", 2**30), "--max-weight 1073741 "),
     ],
 )
 def test_what_is_infeasible_is_refused_with_what_is_feasible(plan, args, words):

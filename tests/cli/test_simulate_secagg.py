@@ -214,7 +214,7 @@ def test_a_schedule_says_who_leaves_when(simulate, tmp_path):
     [
         ("[1]", "list"),
         ("{", "no JSON"),
-        ("\xff", "no JSON"),
+        ("\xff", "UTF-8"),
         ('{"masked": [1]}', "masked-input"),
         ('{"unmasking": 3}', "a list"),
         ('{"unmasking": [10]}', "0 to 9"),

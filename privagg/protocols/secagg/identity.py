@@ -16,6 +16,7 @@ import msgspec
 
 from privagg import keys
 from privagg.errors import UsageError
+from privagg.report import write_file
 
 __all__ = ["SIGNATURE_BYTES", "Directory", "Roster", "Signer"]
 
@@ -106,10 +107,10 @@ class Roster:
         return keys.digest(b"privagg identities", *self._identities)
 
     def save(self, path: str | Path) -> None:
-        """Write the roster as JSON: public keys only, one per line."""
+        """Write the roster as JSON, whole or not at all: public keys only, one per line."""
         lines = ",\n    ".join(f'"{identity.hex()}"' for identity in self._identities)
         text = f'{{\n  "format": "{_FORMAT}",\n  "identities": [\n    {lines}\n  ]\n}}\n'
-        Path(path).write_text(text, encoding="ascii")
+        write_file(path, text.encode("ascii"))
 
     @classmethod
     def load(cls, path: str | Path) -> Roster:
@@ -125,7 +126,7 @@ class Roster:
             identities = [bytes.fromhex(text) for text in record.identities]
         except OSError as error:
             raise UsageError("roster", str(path), "a readable file", str(error)) from None
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             raise UsageError(
                 "roster", str(path), f"JSON of the format {_FORMAT!r}", "See `privagg keys roster`."
             ) from None

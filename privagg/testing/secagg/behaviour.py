@@ -64,7 +64,7 @@ class Cohort(Enum):
 
     OF_PARAMS = "the parameters' minimum"
     ALL = "every client"
-    TWO = "two clients"
+    TWO = "two honest clients"
 
 
 class Expect(Enum):

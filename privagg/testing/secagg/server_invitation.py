@@ -41,13 +41,13 @@ def _refused_at_once(arena: Arena, policy: Policy) -> None:
 )
 def _threshold_below_policy(arena: Arena) -> None:
     params = arena.params
-    feared = params.clients - 2  # more no policy can fear, as two inputs must be honest
+    feared = params.clients - 2  # a policy leaves two honest ones
     if params.graph is Graph.COMPLETE:
-        feared = min(params.threshold, feared)
         if params.threshold > feared:
             raise Inapplicable("nearly all shares are needed")
-    policy = Policy(min_cohort=feared + 2, max_corrupt=feared, roster=arena.roster)
-    _refused_at_once(arena, policy)
+        feared = params.threshold
+    floor = feared + 2
+    _refused_at_once(arena, Policy(min_cohort=floor, max_corrupt=feared, roster=arena.roster))
 
 
 @behaviour(
@@ -75,8 +75,8 @@ def _cohort_below_policy(arena: Arena) -> None:
 )
 def _no_identities(arena: Arena) -> None:
     params = arena.params
-    policy = Policy(min_cohort=params.corrupt + 2, max_corrupt=params.corrupt, roster=None)
-    _refused_at_once(arena, policy)
+    floor = params.corrupt + 2
+    _refused_at_once(arena, Policy(min_cohort=floor, max_corrupt=params.corrupt, roster=None))
 
 
 @behaviour(
