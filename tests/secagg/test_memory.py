@@ -49,7 +49,7 @@ def test_a_whole_run_holds_a_few_vectors(graph):
     """All parties in this process, inputs made one at a time: a few vectors, not n of them."""
     clients = 60 if graph == "sparse" else 30
     params = BOTH[graph](clients, DIM, value_bits=12)
-    secagg.run(BOTH[graph](8, 3), Lazy(8, 3))  # compile and load what is loaded once
+    secagg.run(BOTH[graph](8, DIM), Lazy(8, DIM))  # compile and load what is loaded once
     peak, result = traced(lambda: secagg.run(params, Lazy(clients, DIM)))
     assert result.exact
     assert result.sum[0] == clients * (clients + 1) // 2
