@@ -1,39 +1,56 @@
-"""Finite fields on NumPy arrays.
+"""Finite fields and rings on arrays.
 
-Elements are canonical (0 to p - 1) in arrays of the field's dtype. The functions check their
-arguments and then call compiled kernels, or plain NumPy with ``PRIVAGG_JIT=0``; both give the same
-results. The fields are :data:`FIELDS`; the default is :data:`M61`, integers modulo 2**61 - 1.
+Elements are canonical (0 to ``modulus - 1``) in arrays of the dtype of their field; a field of two
+limbs (:data:`F128`) has an axis of two words at the end. The functions check their arguments and
+call compiled kernels, or plain NumPy with ``PRIVAGG_JIT=0``; both give the same results. Fields
+with names are in :data:`FIELDS`; :func:`prime_field` and :func:`ring` make others. The default is
+:data:`M61`, integers modulo 2**61 - 1.
 """
 
-from privagg.field.arithmetic import (
-    add,
-    dot,
-    inverse,
-    mul,
-    neg,
-    power,
-    sub,
-    uniform,
-    weighted_sum,
+from privagg.field.arithmetic import add, inverse, mul, mul_add, neg, power, sub
+from privagg.field.checks import Elements, elements, integers
+from privagg.field.params import (
+    F128,
+    FIELDS,
+    GOLDILOCKS,
+    M31,
+    M61,
+    Algebra,
+    Field,
+    Ring,
+    prime_field,
+    ring,
 )
-from privagg.field.checks import Elements, elements
-from privagg.field.params import FIELDS, M61, Field
-from privagg.field.polynomials import evaluate, lagrange_weights_at_zero
+from privagg.field.polynomials import evaluate, lagrange_weights, lagrange_weights_at_zero
+from privagg.field.products import dot, matmul, weighted_sum
+from privagg.field.sampling import ByteSource, uniform
 
 __all__ = [
+    "F128",
     "FIELDS",
+    "GOLDILOCKS",
+    "M31",
     "M61",
+    "Algebra",
+    "ByteSource",
     "Elements",
     "Field",
+    "Ring",
     "add",
     "dot",
     "elements",
     "evaluate",
+    "integers",
     "inverse",
+    "lagrange_weights",
     "lagrange_weights_at_zero",
+    "matmul",
     "mul",
+    "mul_add",
     "neg",
     "power",
+    "prime_field",
+    "ring",
     "sub",
     "uniform",
     "weighted_sum",

@@ -6,17 +6,17 @@ from functools import cache
 from typing import Protocol
 
 from privagg._jit import JIT
-from privagg.errors import UsageError
-from privagg.field.checks import Elements
-from privagg.field.params import M61, Field
+from privagg.field.checks import Elements, check_algebra
+from privagg.field.params import M61, Algebra
 
 __all__ = ["Backend", "backend"]
 
 
 class Backend(Protocol):
-    """Arithmetic of one field on checked arrays of canonical elements.
+    """Arithmetic of one field or ring on checked arrays of canonical elements.
 
-    A module of functions will do. Binary functions take two arrays of one shape.
+    A module of functions will do. Element-wise functions take arrays of one shape. Shapes below are
+    those of the elements; a field of two limbs adds its axis at the end.
     """
 
     def add(self, a: Elements, b: Elements) -> Elements:
@@ -28,14 +28,20 @@ class Backend(Protocol):
     def mul(self, a: Elements, b: Elements) -> Elements:
         """Return ``a * b``."""
 
+    def mul_add(self, a: Elements, b: Elements, c: Elements) -> Elements:
+        """Return ``a * b + c``."""
+
     def inverse(self, a: Elements) -> Elements:
-        """Return ``1 / a``; no element is 0."""
+        """Return ``1 / a``; every element has an inverse."""
 
     def dot(self, a: Elements, b: Elements) -> Elements:
         """Return the 0-d sum of products of two vectors."""
 
     def weighted_sum(self, weights: Elements, rows: Elements) -> Elements:
         """Return (m,) sums of the (t, m) rows with the (t,) weights."""
+
+    def matmul(self, a: Elements, b: Elements) -> Elements:
+        """Return the (n, m) product of (n, t) and (t, m)."""
 
     def evaluate(self, coefficients: Elements, points: Elements) -> Elements:
         """Return the (n, m) values of m polynomials, (t, m), at (n,) points."""
@@ -45,17 +51,16 @@ class Backend(Protocol):
 
 
 @cache
-def backend(field: Field) -> Backend:
+def backend(field: Algebra) -> Backend:
     """Return the arithmetic of `field`; Numba is imported at the first call that needs it.
 
     Raises
     ------
     UsageError
-        `field` is not one of the fields that have arithmetic here.
+        `field` is neither a field nor a ring.
     """
-    if field != M61:
-        raise UsageError("field", field.name, "a field of privagg.field.FIELDS")
-    if JIT:
+    check_algebra(field)
+    if JIT and field == M61:
         from privagg.field import m61
 
         return m61

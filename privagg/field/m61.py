@@ -26,7 +26,9 @@ __all__ = [
     "evaluate",
     "inverse",
     "lagrange_weights_at_zero",
+    "matmul",
     "mul",
+    "mul_add",
     "sub",
     "weighted_sum",
 ]
@@ -101,6 +103,12 @@ def _sub(a: Elements, b: Elements, out: Elements) -> None:
 def _mul(a: Elements, b: Elements, out: Elements) -> None:
     for i in range(out.size):
         out[i] = _canonical(_product(a[i], b[i]))
+
+
+@kernel
+def _mul_add(a: Elements, b: Elements, c: Elements, out: Elements) -> None:
+    for i in range(out.size):
+        out[i] = _canonical(_product(a[i], b[i]) + c[i])
 
 
 @kernel
@@ -181,6 +189,12 @@ def _weighted_sum(weights: Elements, rows: Elements, out: Elements) -> None:
         part = out[start:stop]
         for i in range(n):
             part[i] = _canonical(tile[i])
+
+
+@kernel
+def _matmul(a: Elements, b: Elements, out: Elements) -> None:
+    for i in range(a.shape[0]):
+        _weighted_sum(a[i], b, out[i])
 
 
 @kernel
@@ -266,6 +280,13 @@ def mul(a: Elements, b: Elements) -> Elements:
     return out
 
 
+def mul_add(a: Elements, b: Elements, c: Elements) -> Elements:
+    """Return ``a * b + c``, element by element; the shapes agree."""
+    out = np.empty(a.shape, np.uint64)
+    _mul_add(_flat(a), _flat(b), _flat(c), out.reshape(-1))
+    return out
+
+
 def inverse(a: Elements) -> Elements:
     """Return ``1 / a``, element by element; no element may be 0."""
     out = np.empty(a.shape, np.uint64)
@@ -282,6 +303,13 @@ def weighted_sum(weights: Elements, rows: Elements) -> Elements:
     """Return ``sum_k weights[k] * rows[k]``, shape (m,)."""
     out = np.empty(rows.shape[1], np.uint64)
     _weighted_sum(_flat(weights), np.ascontiguousarray(rows), out)
+    return out
+
+
+def matmul(a: Elements, b: Elements) -> Elements:
+    """Return the product of two matrices, (n, t) and (t, m)."""
+    out = np.empty((a.shape[0], b.shape[1]), np.uint64)
+    _matmul(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 

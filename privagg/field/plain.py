@@ -1,16 +1,19 @@
 """Field arithmetic in plain NumPy: slow, obvious, and the tests' oracle for every kernel.
 
-It serves ``PRIVAGG_JIT=0``. Every method follows the textbook formula by array operations that
-cannot wrap; only a field's multiplication is written for that field.
+It serves ``PRIVAGG_JIT=0``. Every method follows the textbook formula on integers that cannot wrap:
+64-bit words where products of elements fit, Python's integers in object arrays elsewhere. Only
+2**61 - 1, the field of the shares, has a multiplication by halves.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from privagg.errors import UsageError
-from privagg.field.checks import Elements
-from privagg.field.params import M61, Field
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.field.checks import Elements, check_algebra
+from privagg.field.params import M61, Algebra, Field
 
 __all__ = ["Plain"]
 
@@ -34,73 +37,124 @@ def _mul_m61(a: Elements, b: Elements) -> Elements:
 
 
 class Plain:
-    """The arithmetic of one field, without compiled code.
+    """The arithmetic of one field or ring, without compiled code.
 
     Arguments are arrays of canonical elements, already checked; results are too.
 
     Parameters
     ----------
-    field : Field
-        The field.
+    field : Field or Ring
+        What the elements belong to.
     """
 
-    def __init__(self, field: Field) -> None:
-        if field != M61:
-            raise UsageError("field", field.name, "m61")
+    def __init__(self, field: Algebra) -> None:
+        check_algebra(field)
         self.field = field
-        self._p = field.dtype.type(field.modulus)
+        self._words = field.modulus < 2**32  # products fit 64-bit words
+        self._m61 = field == M61
+
+    def _wide(self, a: Elements) -> NDArray[Any]:
+        """Elements -> integers in which sums and products do not wrap; no axis of limbs."""
+        if self._words:
+            return a.astype(np.uint64)
+        if self.field.limbs == 2:
+            return np.asarray(a[..., 0].astype(object) + (a[..., 1].astype(object) << 64))
+        return a.astype(object)
+
+    def _narrow(self, a: NDArray[Any]) -> Elements:
+        """Integers -> the elements they are congruent to."""
+        if self._words:
+            return np.asarray(a % np.uint64(self.field.modulus)).astype(self.field.dtype)
+        reduced = np.asarray(a % self.field.modulus, dtype=object)
+        if self.field.limbs == 2:
+            pair = [reduced & (2**64 - 1), reduced >> 64]
+            return np.stack([np.asarray(part).astype(np.uint64) for part in pair], axis=-1)
+        return reduced.astype(self.field.dtype)
+
+    def _one(self) -> int | np.uint64:
+        return np.uint64(1) if self._words else 1
 
     def add(self, a: Elements, b: Elements) -> Elements:
         """Return ``a + b``, element by element."""
-        return np.asarray((a + b) % self._p)
+        if self._m61:
+            return np.asarray((a + b) % _P61)
+        return self._narrow(self._wide(a) + self._wide(b))
 
     def sub(self, a: Elements, b: Elements) -> Elements:
         """Return ``a - b``, element by element."""
-        return np.asarray((a + (self._p - b)) % self._p)
+        if self._m61:
+            return np.asarray((a + (_P61 - b)) % _P61)
+        modulus: Any = np.uint64(self.field.modulus) if self._words else self.field.modulus
+        return self._narrow(self._wide(a) + (modulus - self._wide(b)))
 
     def mul(self, a: Elements, b: Elements) -> Elements:
         """Return ``a * b``, element by element."""
-        return _mul_m61(a, b)
+        if self._m61:
+            return _mul_m61(a, b)
+        return self._narrow(self._wide(a) * self._wide(b))
 
-    def inverse(self, a: Elements) -> Elements:
-        """Return ``a**(p - 2)`` (Fermat), element by element; no element may be 0."""
-        result = np.ones_like(a)
-        for bit in bin(self.field.modulus - 2)[2:]:
+    def mul_add(self, a: Elements, b: Elements, c: Elements) -> Elements:
+        """Return ``a * b + c``, element by element."""
+        return self.add(self.mul(a, b), c)
+
+    def power(self, a: Elements, exponent: int) -> Elements:
+        """Return ``a**exponent`` by squaring; ``0**0`` is 1."""
+        result = self._narrow(np.zeros_like(self._wide(a)) + self._one())
+        for bit in bin(exponent)[2:]:
             result = self.mul(result, result)
             if bit == "1":
                 result = self.mul(result, a)
         return result
 
+    def inverse(self, a: Elements) -> Elements:
+        """Return ``1 / a``, element by element: nonzero in a field, odd in a ring."""
+        if isinstance(self.field, Field):
+            return self.power(a, self.field.modulus - 2)  # Fermat
+        # The odd elements modulo 2**b are a group whose exponent divides 2**(b - 1).
+        return self.power(a, 2 ** (self.field.bits - 1) - 1)
+
     def dot(self, a: Elements, b: Elements) -> Elements:
         """Return the 0-d sum of the products of two vectors."""
-        products = self.mul(a, b)
-        # Sums of 32-bit halves do not wrap below 2**32 terms.
-        low, high = int((products & _LOW_32).sum()), int((products >> _32).sum())
-        return np.array((low + 2**32 * high) % self.field.modulus, dtype=self.field.dtype)
+        return np.asarray(self.matmul(a[np.newaxis], b[:, np.newaxis])[0, 0])
 
     def weighted_sum(self, weights: Elements, rows: Elements) -> Elements:
         """Return ``sum_k weights[k] * rows[k]``, shape (m,)."""
-        total = np.zeros(rows.shape[1], dtype=self.field.dtype)
-        for weight, row in zip(weights, rows, strict=True):
-            total = self.add(total, self.mul(np.full_like(row, weight), row))
+        return np.asarray(self.matmul(weights[np.newaxis], rows)[0])
+
+    def matmul(self, a: Elements, b: Elements) -> Elements:
+        """Return the (n, m) product of (n, t) and (t, m): a sum of outer products."""
+        limb_axis = a.shape[2:]
+        total = np.zeros((a.shape[0], b.shape[1], *limb_axis), dtype=self.field.dtype)
+        for k in range(a.shape[1]):
+            column, row = np.broadcast_arrays(a[:, k][:, np.newaxis], b[k][np.newaxis])
+            total = self.add(total, self.mul(column, row))
         return total
 
     def evaluate(self, coefficients: Elements, points: Elements) -> Elements:
         """Return Horner's value of every polynomial (column) at every point, shape (n, m)."""
-        column = points.reshape(-1, 1)
-        value = np.zeros((points.size, coefficients.shape[1]), dtype=self.field.dtype)
+        shape = (points.shape[0], *coefficients.shape[1:])
+        value = np.zeros(shape, dtype=self.field.dtype)
+        column = np.broadcast_to(points[:, np.newaxis], shape)
         for row in coefficients[::-1]:
-            value = self.add(self.mul(value, column), row)
+            value = self.add(self.mul(value, column), np.broadcast_to(row, shape))
         return value
 
     def lagrange_weights_at_zero(self, points: Elements) -> Elements:
         """Return ``prod_(j != i) x_j / (x_j - x_i)`` for every i."""
-        numerator = np.ones_like(points)
-        denominator = np.ones_like(points)
-        one = np.ones_like(points)
-        for j, point in enumerate(points):
-            other = np.arange(points.size) != j
-            here = np.full_like(points, point)
-            numerator = self.mul(numerator, np.where(other, here, one))
-            denominator = self.mul(denominator, np.where(other, self.sub(here, points), one))
-        return self.mul(numerator, self.inverse(denominator))
+        return np.asarray(self.lagrange_weights(points, np.zeros_like(points[:1]))[0])
+
+    def lagrange_weights(self, points: Elements, targets: Elements) -> Elements:
+        """Return ``prod_(k != j) (t_i - x_k) / (x_j - x_k)`` in row i, column j."""
+        n, m = points.shape[0], targets.shape[0]
+        one = self.power(points[:1], 0)
+        numerator = np.broadcast_to(one, (m, *points.shape)).copy()
+        denominator = np.broadcast_to(one, points.shape).copy()
+        for k in range(n):
+            others = np.flatnonzero(np.arange(n) != k)
+            here = np.broadcast_to(points[k], points[others].shape)
+            away = self.sub(targets, np.broadcast_to(points[k], targets.shape))
+            factor = np.broadcast_to(away[:, np.newaxis], (m, *points[others].shape))
+            numerator[:, others] = self.mul(numerator[:, others], factor)
+            denominator[others] = self.mul(denominator[others], self.sub(points[others], here))
+        inverse = np.broadcast_to(self.inverse(denominator), numerator.shape)
+        return self.mul(numerator, inverse)

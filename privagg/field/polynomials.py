@@ -1,4 +1,4 @@
-"""Polynomials over a field: evaluation at many points, interpolation at zero."""
+"""Polynomials over a field: evaluation at many points, interpolation at others or at zero."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 
 from privagg.errors import UsageError
 from privagg.field.backends import backend
-from privagg.field.checks import Elements, element_array
+from privagg.field.checks import Elements, check_field, element_array, elements
 from privagg.field.params import M61, Field
 
-__all__ = ["evaluate", "lagrange_weights_at_zero"]
+__all__ = ["evaluate", "lagrange_weights", "lagrange_weights_at_zero"]
 
 
 def evaluate(coefficients: Elements, points: Elements, field: Field = M61) -> Elements:
@@ -66,11 +66,77 @@ def lagrange_weights_at_zero(points: Elements, field: Field = M61) -> Elements:
     UsageError
         Wrong dtype or number of axes, no point, an element out of range, a zero or repeated point.
     """
-    checked = element_array("points", points, field, ndim=1)
-    if checked.size == 0:
-        raise UsageError("points", "no point", "at least one")
-    if not checked.all():
+    checked = _distinct_points(points, field)
+    if not (checked.any(axis=-1) if field.limbs > 1 else checked).all():
         raise UsageError("points", "a zero", "nonzero points", "The value at 0 is what is sought.")
-    if np.unique(checked).size != checked.size:
-        raise UsageError("points", "a repeated point", "distinct points")
     return backend(field).lagrange_weights_at_zero(checked)
+
+
+def lagrange_weights(points: Elements, targets: Elements, field: Field = M61) -> Elements:
+    """Weights that turn a polynomial's values at some points into its values at others.
+
+    For any polynomial f of degree below t, ``f(targets[i]) = sum_j weights[i, j] * f(points[j])``
+    (Lagrange's formula). A target may be one of the points. Takes ``t * (t + m)`` multiplications
+    and one inversion, and as many elements of memory.
+
+    Parameters
+    ----------
+    points : ndarray of field.dtype, shape (t,)
+        Canonical elements, distinct; at least one.
+    targets : ndarray of field.dtype, shape (m,)
+        Canonical elements.
+    field : Field
+        The field.
+
+    Returns
+    -------
+    ndarray of field.dtype, shape (m, t)
+        ``prod_(k != j) (targets[i] - x_k) / (x_j - x_k)``.
+
+    Raises
+    ------
+    UsageError
+        Wrong dtype or number of axes, no point, an element out of range, a repeated point.
+    """
+    nodes = _distinct_points(points, field)
+    wanted = element_array("targets", targets, field, ndim=1)
+    code = backend(field)
+    one = elements(1, field)
+    between = _differences(nodes, nodes, field)
+    diagonal = np.arange(len(nodes))
+    between[diagonal, diagonal] = one
+    away = _differences(wanted, nodes, field)
+    hit = np.asarray(~away.any(axis=-1) if field.limbs > 1 else away == 0)
+    away[hit] = one
+    denominators = np.broadcast_to(_row_products(between, field)[np.newaxis], away.shape)
+    numerators = np.broadcast_to(_row_products(away, field)[:, np.newaxis], away.shape)
+    weights = code.mul(numerators, code.inverse(code.mul(away, denominators)))
+    on_a_point = hit.any(axis=1)
+    weights[on_a_point] = 0
+    weights[hit] = one
+    return weights
+
+
+def _distinct_points(points: object, field: Field) -> Elements:
+    check_field(field)
+    checked = element_array("points", points, field, ndim=1)
+    if len(checked) == 0:
+        raise UsageError("points", "no point", "at least one")
+    if len(np.unique(checked, axis=0)) != len(checked):
+        raise UsageError("points", "a repeated point", "distinct points")
+    return checked
+
+
+def _differences(a: Elements, b: Elements, field: Field) -> Elements:
+    """Return ``a_i - b_j`` in row i, column j."""
+    left, right = np.broadcast_arrays(a[:, np.newaxis], b[np.newaxis])
+    return backend(field).sub(left, right)
+
+
+def _row_products(a: Elements, field: Field) -> Elements:
+    """Multiply each row of a matrix out, by halves; the matrix has a column at least."""
+    while a.shape[1] > 1:
+        half = a.shape[1] // 2
+        folded = backend(field).mul(a[:, :half], a[:, half : 2 * half])
+        a = np.concatenate([folded, a[:, 2 * half :]], axis=1)
+    return a[:, 0]

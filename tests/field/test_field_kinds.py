@@ -1,0 +1,188 @@
+"""Every field and ring against Python's integers, on the code that answers and on plain NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privagg import field
+from privagg.entropy import from_seed
+from privagg.errors import UsageError
+from privagg.field.backends import backend
+from privagg.field.plain import Plain
+
+KINDS = [
+    field.M31,
+    field.M61,
+    field.GOLDILOCKS,
+    field.F128,
+    field.prime_field(2),
+    field.prime_field(5),
+    field.prime_field(2147483629),
+    field.prime_field(4294967291),
+    *(field.ring(bits) for bits in (1, 5, 8, 16, 31, 32, 33, 61, 64)),
+]
+PRIMES = [kind for kind in KINDS if isinstance(kind, field.Field)]
+
+
+def names(kinds):
+    return pytest.mark.parametrize("kind", kinds, ids=lambda kind: kind.name)
+
+
+def operands(kind):
+    p = kind.modulus
+    edges = {0, 1, 2, p - 1, p - 2, p // 2, p // 2 + 1}
+    edges |= {
+        2**k + d for k in (15, 16, 30, 31, 32, 33, 61, 63, 64, 65, 96, 127) for d in (-1, 0, 1)
+    }
+    return sorted(x for x in edges if 0 <= x < p)
+
+
+def backends(kind):
+    return [Plain(kind), backend(kind)]
+
+
+@names(KINDS)
+def test_all_pairs_of_edges(kind):
+    p, edges = kind.modulus, operands(kind)
+    pairs = [(x, y) for x in edges for y in edges]
+    a, b = (field.elements([pair[k] for pair in pairs], kind) for k in (0, 1))
+    for code in backends(kind):
+        for name, truth in (("add", int.__add__), ("sub", int.__sub__), ("mul", int.__mul__)):
+            found = getattr(code, name)(a, b)
+            assert found.dtype == kind.dtype
+            assert field.integers(found, kind).tolist() == [truth(x, y) % p for x, y in pairs]
+        found = code.mul_add(a, b, a)
+        assert field.integers(found, kind).tolist() == [(x * y + x) % p for x, y in pairs]
+
+
+@names(KINDS)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_products_of_matrices(kind, data):
+    p = kind.modulus
+    n, t, m = (data.draw(st.integers(low, 7)) for low in (0, 0, 1))
+    number = st.one_of(st.sampled_from(operands(kind)), st.integers(0, p - 1))
+    left = [[data.draw(number) for _ in range(t)] for _ in range(n)]
+    right = [[data.draw(number) for _ in range(m)] for _ in range(t)]
+    expected = [[sum(row[k] * right[k][j] for k in range(t)) % p for j in range(m)] for row in left]
+    limbs = (kind.limbs,) if kind.limbs > 1 else ()
+    a = field.elements([x for row in left for x in row], kind).reshape(n, t, *limbs)
+    b = field.elements([x for row in right for x in row], kind).reshape(t, m, *limbs)
+    for code in backends(kind):
+        assert field.integers(code.matmul(a, b), kind).tolist() == expected
+    if n:
+        assert field.integers(field.weighted_sum(a[0], b, kind), kind).tolist() == expected[0]
+        found = field.dot(a[0], np.ascontiguousarray(b[:, 0]), kind)
+        assert int(field.integers(found, kind)[()]) == expected[0][0]
+
+
+@names(KINDS)
+def test_inverses_and_powers(kind):
+    p = kind.modulus
+    values = [x for x in operands(kind) if (x if isinstance(kind, field.Field) else x % 2)]
+    a = field.elements(values, kind)
+    for code in backends(kind):
+        found = field.integers(code.inverse(a), kind).tolist()
+        assert [x * y % p for x, y in zip(values, found, strict=True)] == [1 % p] * len(values)
+    for exponent in (0, 1, 2, 5, p - 1, p, 3**90):
+        every = field.elements(operands(kind), kind)
+        found = field.integers(field.power(every, exponent, kind), kind).tolist()
+        assert found == [pow(x, exponent, p) for x in operands(kind)]
+
+
+@names(PRIMES)
+def test_interpolation_at_other_points_and_at_the_points(kind):
+    p = kind.modulus
+    t = min(p, 6)
+    points = [(7 * x + 1) % p for x in range(t)] if p > 7 else list(range(t))
+    targets = [0, 1 % p, *points, p - 1]
+    nodes, wanted = field.elements(points, kind), field.elements(targets, kind)
+    weights = field.lagrange_weights(nodes, wanted, kind)
+    assert np.array_equal(weights, Plain(kind).lagrange_weights(nodes, wanted))
+    coefficients = field.uniform(from_seed(1), (t, 3), kind)
+    values = field.evaluate(coefficients, nodes, kind)
+    at_targets = field.evaluate(coefficients, wanted, kind)
+    assert np.array_equal(field.matmul(weights, values, kind), at_targets)
+
+
+@names(PRIMES)
+def test_generators(kind):
+    p = kind.modulus
+    half = field.power(field.elements([kind.generator], kind), max(1, (p - 1) // 2), kind)
+    assert int(field.integers(half, kind)[0]) == p - 1
+    assert (p - 1) % 2**kind.two_adicity == 0
+    assert p == 2 or (p - 1) // 2**kind.two_adicity % 2 == 1
+
+
+@names(KINDS)
+def test_uniform_elements_are_canonical_in_stream_order_and_reach_every_value(kind):
+    drawn = field.integers(field.uniform(from_seed(3), (40, 25), kind), kind)
+    assert drawn.shape == (40, 25)
+    assert drawn.min() >= 0
+    assert drawn.max() < kind.modulus
+    if kind.modulus <= 5:
+        assert set(drawn.ravel()) == set(range(kind.modulus))
+    size = kind.dtype.itemsize * kind.limbs
+    stream, one_by_one = from_seed(3), []
+    while len(one_by_one) < 1000:
+        word = int.from_bytes(stream.take(size), "little") % 2**kind.bits
+        one_by_one += [word] * (word < kind.modulus)
+    assert drawn.ravel().tolist() == one_by_one
+
+
+@names(KINDS)
+def test_out_of_range_wrong_dtype_and_shapes_are_refused(kind):
+    with pytest.raises(UsageError, match="outside the range"):
+        field.elements([kind.modulus], kind)
+    with pytest.raises(UsageError, match="outside the range"):
+        field.elements([-1], kind)
+    good = field.elements([1, 0], kind)
+    with pytest.raises(UsageError, match=r"^b: "):
+        field.add(good, good.astype(np.float64), kind)
+    with pytest.raises(UsageError, match=r"^b: "):
+        field.mul(good, field.elements([1, 0, 1], kind), kind)
+    bits = 8 * kind.dtype.itemsize
+    if kind.modulus < 2 ** (bits * kind.limbs):
+        too_large = good.copy()
+        too_large[0] = 2**bits - 1
+        with pytest.raises(UsageError, match="not below the modulus"):
+            field.add(good, too_large, kind)
+
+
+def test_two_limbs_are_asked_for_by_name():
+    good = field.elements([1, 2, 3], field.F128)
+    with pytest.raises(UsageError, match="last axis of 2 words"):
+        field.add(good[:, 0], good[:, 0], field.F128)
+
+
+@pytest.mark.parametrize("modulus", [0, 1, 4, 9, 2**32 + 15, 341, 2047, 3215031751, True, 5.0])
+def test_composites_and_large_moduli_are_refused(modulus):
+    with pytest.raises(UsageError, match="modulus"):
+        field.prime_field(modulus)
+
+
+def test_prime_fields_against_a_sieve():
+    sieve = np.ones(5000, bool)
+    sieve[:2] = False
+    for k in range(2, 71):
+        if sieve[k]:
+            sieve[k * k :: k] = False
+    found = []
+    for n in range(2, 5000):
+        try:
+            found.append(field.prime_field(n).modulus)
+        except UsageError:
+            continue
+    assert found == np.flatnonzero(sieve).tolist()
+
+
+def test_rings_have_neither_roots_nor_interpolation():
+    ring = field.ring(32)
+    with pytest.raises(UsageError, match="ring z2_32"):
+        field.lagrange_weights_at_zero(field.elements([1, 2], ring), ring)
+    with pytest.raises(UsageError, match="an even element"):
+        field.inverse(field.elements([3, 2], ring), ring)
+    for bits in (0, 65, True):
+        with pytest.raises(UsageError, match="bits"):
+            field.ring(bits)
