@@ -22,7 +22,7 @@ from privagg.field.params import (
     ring,
 )
 from privagg.field.polynomials import evaluate, lagrange_weights, lagrange_weights_at_zero
-from privagg.field.products import dot, matmul, weighted_sum
+from privagg.field.products import dot, matmul, sum_rows, weighted_sum
 from privagg.field.sampling import ByteSource, uniform
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "prime_field",
     "ring",
     "sub",
+    "sum_rows",
     "uniform",
     "weighted_sum",
 ]
