@@ -140,8 +140,8 @@ class Kernels:
             column = self._flat(coefficients[:, 0])
             _loops.horner(self._tag, column, self._flat(points), out.reshape(-1), n)
             return self._result(out)
-        out = self._empty(n, m)
-        for start in range(0, n, _POINTS):
+        out = np.zeros((n, m, *self._limb_axis), self._dtype)
+        for start in range(0, n if t else 0, _POINTS):
             some = points[start : start + _POINTS]
             powers = self._empty(t, len(some))
             powers[:1] = self._ones(1)
