@@ -1,5 +1,9 @@
 """Every field and ring against Python's integers, on the code that answers and on plain NumPy."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -328,6 +332,40 @@ def test_layouts_and_read_only_arrays(kind):
             assert np.array_equal(found, getattr(plain, name)(view, view))
         assert np.array_equal(code.mul_add(view, view, view), plain.mul_add(view, view, view))
     assert code.inverse(a[:0]).shape == a[:0].shape
+    own = field.uniform(from_seed(2), (6, 8), kind)
+    code.add(own, own)
+    code.matmul(own[:, :6], own)
+    assert own.flags.writeable
     assert integers(field.sum_rows(a[:0], kind), kind) == [0] * 8
     with pytest.raises(UsageError, match=r"^rows: "):
         field.sum_rows(a[0], kind)
+
+
+PROBE = """
+import sys
+from privagg import field
+assert "numba" not in sys.modules
+field.mul(field.elements([2]), field.elements([3]))
+assert "privagg.field.kernels" not in sys.modules
+kind = field.prime_field(4294967291)
+assert field.mul(field.elements([2**31], kind), field.elements([2], kind), kind).tolist() == [5]
+from privagg.field import _loops
+print(len(_loops.mul_arrays.stats.cache_hits), len(_loops.mul_arrays.stats.cache_misses))
+"""
+
+
+@pytest.mark.skipif(not JIT, reason="kernels are off")
+def test_numba_is_imported_late_and_kernels_of_tags_are_kept(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROBE],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.split())
+    assert printed == [["0", "1"], ["1", "0"]]
