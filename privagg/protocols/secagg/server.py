@@ -16,7 +16,7 @@ from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
-from privagg.protocols.secagg import derivations, layout, tiles
+from privagg.protocols.secagg import client_graph, derivations, layout, tiles
 from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
@@ -391,7 +391,7 @@ class Server:
             self._draw = GraphDraw(self._params, self._context, present, self._store.keys)
             self._candidates = present
         elif self._params.graph is Graph.SPARSE:
-            self._roster = self._store.root_of(members, self._context)
+            self._roster = client_graph.key_tree(self._context, members, self._store.keys).root
         else:
             rows = self._store.keys[members]
             self._roster = derivations.roster_digest(self._context, members, rows)
