@@ -119,7 +119,7 @@ def field_command(options: Options, against: str | None, **values: Any) -> None:
     help="The mask stream.",
 )
 @_repeats(3)
-@_count("--workers", 1, "Threads.")
+@_count("--workers", 1, "Processes for the clients, threads for unmasking.")
 @_AGAINST
 def secagg_command(
     options: Options,

@@ -104,11 +104,10 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @seed_option
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
+    type=click.IntRange(1, 1024),
     metavar="INT",
-    help="Threads. More are faster on long vectors, and add to the CPU seconds that are measured.",
+    help="Processes that the clients live in, and threads that unmask. The result is the same. "
+    "[default: one per core, or 1 for a round of a few seconds]",
 )
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
@@ -126,7 +125,7 @@ def secagg(
     identities: Path | None,
     misbehave: str | None,
     seed: int | None,
-    workers: int,
+    workers: int | None,
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
@@ -146,6 +145,7 @@ def secagg(
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
     from privagg.protocols import secagg as protocol
+    from privagg.protocols.secagg.parties import engine_of
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
@@ -153,6 +153,8 @@ def secagg(
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
+        # The liar takes the place of one of the parties, which are all in this process then.
+        _check_apart({"--workers": None if workers == 1 else workers})
         if _catalogue(misbehave, given, options):
             return
     if transcript_payloads and transcript is None:
@@ -174,6 +176,7 @@ def secagg(
     signers, directory = _secagg_identities.of(params, roster, identities, seed)
     if sum_out is not None:
         _check_sum_out(sum_out, inputs.vectors[0])
+    workers = _workers(params, workers, options) if misbehave is None else 1
     _check_memory(params, workers, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
@@ -187,27 +190,28 @@ def secagg(
             raise UsageError("--roster-out", roster_out.name, allowed)
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
-    warm_up(params, inputs, lambda text: note(options, text))
-    began = time.perf_counter()
     try:
-        with progress(options) as step:
-            result = protocol.run(
-                params,
-                inputs.vectors,
-                weights=inputs.weights,
-                dropouts=leaves,
-                seed=seed,
-                workers=workers,
-                identities=signers,
-                roster=directory,
-                transcript=record,
-                progress=step,
-            )
+        with engine_of(workers) as engine:  # its processes start while kernels are made ready
+            warm_up(params, inputs, lambda text: note(options, text))
+            began = time.perf_counter()
+            with progress(options) as step:
+                result = protocol.run(
+                    params,
+                    inputs.vectors,
+                    weights=inputs.weights,
+                    dropouts=leaves,
+                    seed=seed,
+                    engine=engine,
+                    identities=signers,
+                    roster=directory,
+                    transcript=record,
+                    progress=step,
+                )
+            wall = time.perf_counter() - began
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
-    wall = time.perf_counter() - began
     emit(simulation(result, material, leaves, wall), options)
     _write_transcript(transcript, record, params, directory, seed, None, options)
     if sum_out is not None:
@@ -295,6 +299,18 @@ def _leaves(
     gone = thresholds.dropouts(params.clients, params.dropout)
     before = drop_at or "masked-input"
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
+
+
+def _workers(params: Params, given: int | None, options: Options) -> int:
+    """Return how many workers to use, and say so where nobody asked for several."""
+    from privagg.protocols.secagg import recommended_workers
+
+    if given is not None:
+        return given
+    chosen = recommended_workers(params)
+    if chosen > 1:
+        note(options, f"--workers {chosen}: one for each core.")
+    return chosen
 
 
 def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
