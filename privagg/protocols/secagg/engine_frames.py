@@ -224,8 +224,7 @@ def unpack_job(turn: Turn) -> Job:
                 shape=(turn.vector.count,),
             )
         else:
-            # A copy: kernels are compiled for arrays that can be written to.
-            vector = np.frombuffer(turn.vector.data or b"", dtype).copy()
+            vector = np.frombuffer(turn.vector.data or b"", dtype)
     return Job(
         client=turn.client,
         inbox=turn.inbox,

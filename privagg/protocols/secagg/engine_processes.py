@@ -30,9 +30,9 @@ from privagg.protocols.secagg import engine_frames as frames
 from privagg.protocols.secagg.engine import Cast, Job, Reply
 from privagg.protocols.secagg.identity import Roster, Signer
 from privagg.protocols.secagg.pairing import Pairs
-from privagg.protocols.secagg.params import Policy
+from privagg.protocols.secagg.params import Params, Policy
 
-__all__ = ["ProcessEngine"]
+__all__ = ["AHEAD", "ProcessEngine", "turns_at_once"]
 
 _PROGRAM = """
 import json, sys
@@ -47,11 +47,16 @@ _BATCH = 1 << 18
 _MOST = 32
 """Clients whose turns are sent to a worker at once, at most."""
 
-_AHEAD = 2
+AHEAD = 2
 """Batches of turns that are under way: one is worked on while the replies of another are read."""
 
 _PATIENCE = 5.0
 """Seconds that a process gets to end after its pipe did."""
+
+
+def turns_at_once(params: Params) -> int:
+    """Return of how many clients a worker is sent the turns at once."""
+    return max(1, min(_MOST, _BATCH // params.length))
 
 
 class ProcessEngine:
@@ -102,7 +107,7 @@ class ProcessEngine:
             If a worker ended.
         """
         policy = _policy(cast.policy)
-        self._width = max(1, min(_MOST, _BATCH // cast.params.length))
+        self._width = turns_at_once(cast.params)
         asked = []
         for worker in self._workers:
             own = [client for client in clients if self._of(client) is worker]
@@ -127,7 +132,7 @@ class ProcessEngine:
         source = _Source(jobs)
         under_way: deque[_Batch] = deque()
         while True:
-            while len(under_way) < _AHEAD and (batch := source.take(self.workers * self._width)):
+            while len(under_way) < AHEAD and (batch := source.take(self.workers * self._width)):
                 under_way.append(self._send(method, batch))
             if not under_way:
                 break
