@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -123,17 +124,19 @@ def _beside_the_plan(
     params: secagg.Params, gone: int, repeats: int, engine: Engine, against_flower: bool
 ) -> tuple[list[Case], dict[str, object]]:
     """Return the cases of one size, client and server, and its figures."""
-    # Calibrated before and after: a machine's speed drifts while rounds run.
-    before = secagg.plan(params, units=calibration.measure(params))
-    runs = [_run(params, gone, engine) for _ in range(repeats)]
-    after = secagg.plan(params, units=calibration.measure(params))
+    # Calibrated before each round and after the last: a machine's speed drifts meanwhile.
+    plans = [secagg.plan(params, units=calibration.measure(params))]
+    runs = []
+    for _ in range(repeats):
+        runs.append(_run(params, gone, engine))
+        plans.append(secagg.plan(params, units=calibration.measure(params)))
     seconds = {
         "client": Timing.of([run[0] for run in runs]),
         "server": Timing.of([run[1] for run in runs]),
     }
     predicted = {
-        "client": (before.cpu_seconds_client + after.cpu_seconds_client) / 2,
-        "server": (before.cpu_seconds_server + after.cpu_seconds_server) / 2,
+        "client": mean(plan.cpu_seconds_client for plan in plans),
+        "server": mean(plan.cpu_seconds_server for plan in plans),
     }
     theirs = _flower(params, gone, repeats) if against_flower else {}
     size = f"n = {params.clients}, d = {params.dim}, t = {params.threshold}"

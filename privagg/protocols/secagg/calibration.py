@@ -3,8 +3,9 @@
 The model: a client pays per peer (two key agreements, key derivation, encryption and decryption),
 per peer and coordinate (the mask stream), per coordinate (encoding and packing) and per share; the
 server pays per edge for relaying, per client that left for rebuilding its masks, and per coordinate
-for each mask it takes off. CPU seconds, single thread. Costs are medians: a round is long enough to
-meet a busy machine's average, not its best moment.
+for each vector it adds, each mask it takes off, and once for decoding the sum. CPU seconds, single
+thread. Costs are medians: a round is long enough to meet a busy machine's average, not its best
+moment.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, layout, messages, pairing
+from privagg.protocols.secagg import derivations, layout, messages, pairing, tiles
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.messages import Message
@@ -52,6 +53,8 @@ class Units:
         Setting up one mask stream.
     vector_client, vector_server : float
         One coordinate through encoding and packing, and through unpacking and adding.
+    decoded : float
+        One coordinate of the sum, from its words to totals and means.
     share_term : float
         One coefficient of one polynomial at one point.
     combine_term : float
@@ -74,6 +77,7 @@ class Units:
     seed: float
     vector_client: float
     vector_server: float
+    decoded: float
     share_term: float
     combine_term: float
     lagrange_term: float
@@ -97,8 +101,6 @@ class Units:
         """Return the server's CPU seconds when `gone` clients leave after sharing their keys."""
         clients, coordinates, t = params.clients, params.length, params.threshold
         stayed = clients - gone
-        pairs = gone * params.neighbours * stayed / max(clients - 1, 1)
-        masks = stayed + pairs
         weights = t * t * self.lagrange_term * (1 if params.graph is Graph.COMPLETE else clients)
         return (
             clients * self.server_fixed
@@ -107,10 +109,17 @@ class Units:
             + weights
             + clients * t * 3 * self.combine_term
             + stayed * self.self_seed
-            + pairs * self.agreement
-            + masks * (self.seed + coordinates * self.stream)
+            + coordinates * self.decoded
+            + self.unmasking(params, gone)
             + _signed_rounds(params) * clients * self.verification
         )
+
+    def unmasking(self, params: Params, gone: int) -> float:
+        """Return of the server's seconds those that workers share: agreements and masks."""
+        stayed = params.clients - gone
+        pairs = gone * params.neighbours * stayed / max(params.clients - 1, 1)
+        masks = stayed + pairs
+        return pairs * self.agreement + masks * (self.seed + params.length * self.stream)
 
 
 def _signed_rounds(params: Params) -> int:
@@ -129,7 +138,7 @@ def measure(params: Params) -> Units:
     _, server_edge = _fit(served[0], served[1], 40, 240)
     server_fixed = max(large[1] / 40 - 39 * server_edge, 0.0)
     stream, seed = _stream_seconds(params)
-    vector_client, vector_server = _vector_seconds(params)
+    vector_client, vector_server, decoded = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
     return Units(
         client_fixed=client_fixed,
@@ -140,6 +149,7 @@ def measure(params: Params) -> Units:
         seed=seed,
         vector_client=vector_client,
         vector_server=vector_server,
+        decoded=decoded,
         share_term=share,
         combine_term=combine,
         lagrange_term=lagrange,
@@ -284,8 +294,8 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
     return max(_typical(work) / count - setup, 0.0) / size, setup
 
 
-def _vector_seconds(params: Params) -> tuple[float, float]:
-    """Return seconds per coordinate of a client's encoding and packing, and of the server's."""
+def _vector_seconds(params: Params) -> tuple[float, float, float]:
+    """Return seconds per coordinate: a client's encoding and packing, the server's, the sum's."""
     sized = replace(params, dim=_WORDS)
     tag = bytes(layout.TAG_BYTES)
     low = 0.0 if params.encoding.clip is not None else 0
@@ -304,10 +314,11 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
     accumulator = np.zeros(sized.length, params.word)
 
     def add() -> None:
-        message = messages.MaskedInput.decode(data, sized, peer=0)
-        np.add(accumulator, message.vector, out=accumulator)
+        tiles.add(accumulator, messages.MaskedInput.decode(data, sized, peer=0).vector)
 
-    return _typical(encode) / _WORDS, _typical(add) / _WORDS
+    words = np.ones(sized.length, params.word)  # a weight, where there are some, is not zero
+    decode = partial(params.encoding.decode, words, count=params.clients)
+    return _typical(encode) / _WORDS, _typical(add) / _WORDS, _typical(decode) / _WORDS
 
 
 def _sharing_seconds() -> tuple[float, float, float]:
