@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from parties import ALL, FREE, Play, complete, drawn, inputs, phases, sparse
+from parties import ALL, FREE, Play, active, complete, drawn, inputs, phases, sparse
 
 from privagg.errors import CapacityError, UsageError
 from privagg.protocols import secagg
@@ -241,6 +241,18 @@ def test_the_server_s_seconds_are_those_at_the_stated_dropout():
     assert bill.cpu_seconds_server == everything.server(params, 8)
     assert bill.cpu_seconds_server > everything.server(params, 0)
     assert bill.cpu_seconds_client == everything.client(params)
+
+
+def test_a_graph_that_is_drawn_has_its_own_costs():
+    params = drawn(16, 1, neighbours=6)
+    apart = units(opening=1.0, proof_step=10.0, view=100.0, verification=1000.0)
+    proof = 6 * (4 * 10 + 100)  # per neighbour a path of four steps in a tree of 16, and a view
+    assert apart.client(params) == 16 + proof + 3 * 6 * 1000
+    assert apart.server(params, 0) == 16 * (1 + proof + 3 * 1000)
+    signed = active(16, 1)
+    assert apart.client(signed) == 2 * 15 * 1000
+    assert apart.server(signed, 0) == 2 * 16 * 1000
+    assert apart.client(sparse(16, 1)) == apart.server(complete(16, 1), 0) == 0
 
 
 def test_workers_share_the_clients_and_the_masks():

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, layout, messages, pairing, tiles
+from privagg.protocols.secagg import (
+    client_graph,
+    derivations,
+    graph,
+    layout,
+    merkle,
+    messages,
+    pairing,
+    tiles,
+)
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.messages import Message
@@ -67,6 +76,13 @@ class Units:
         Checking and deriving one self mask.
     verification : float
         Checking one signature.
+    opening : float
+        Where clients draw the graph: checking one client's opening, its part of the tree over the
+        commitments, and its row of the graph.
+    proof_step : float
+        One step of a neighbour's path in the tree over the keys.
+    view : float
+        One statement of whom a client was told of.
     """
 
     client_fixed: float
@@ -84,6 +100,9 @@ class Units:
     agreement: float
     self_seed: float
     verification: float
+    opening: float
+    proof_step: float
+    view: float
 
     def client(self, params: Params) -> float:
         """Return the CPU seconds of one client that stays to the end."""
@@ -95,6 +114,7 @@ class Units:
             + (peers + 1) * (self.seed + coordinates * self.stream)
             + coordinates * self.vector_client
             + _signed_rounds(params) * peers * self.verification
+            + self._drawn(params) * (params.clients * self.opening + peers * self._proof(params))
         )
 
     def server(self, params: Params, gone: int) -> float:
@@ -112,6 +132,9 @@ class Units:
             + coordinates * self.decoded
             + self.unmasking(params, gone)
             + _signed_rounds(params) * clients * self.verification
+            + self._drawn(params)
+            * clients
+            * (self.opening + params.neighbours * self._proof(params))
         )
 
     def unmasking(self, params: Params, gone: int) -> float:
@@ -121,10 +144,18 @@ class Units:
         masks = stayed + pairs
         return pairs * self.agreement + masks * (self.seed + params.length * self.stream)
 
+    def _drawn(self, params: Params) -> bool:
+        """Say whether the clients draw the graph."""
+        return params.threat is Threat.SEMI_MALICIOUS
+
+    def _proof(self, params: Params) -> float:
+        """Return what a neighbour's keys and view cost, whoever shows or checks them."""
+        return merkle.depth(params.clients) * self.proof_step + self.view
+
 
 def _signed_rounds(params: Params) -> int:
     """Return in how many rounds each client checks a signature of each peer."""
-    return 2 if params.signed else 0
+    return {Threat.SEMI_HONEST: 0, Threat.ACTIVE: 2, Threat.SEMI_MALICIOUS: 3}[params.threat]
 
 
 def measure(params: Params) -> Units:
@@ -140,6 +171,7 @@ def measure(params: Params) -> Units:
     stream, seed = _stream_seconds(params)
     vector_client, vector_server, decoded = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
+    opening, proof_step, view = _drawing_seconds(params)
     return Units(
         client_fixed=client_fixed,
         client_peer=client_peer,
@@ -155,6 +187,9 @@ def measure(params: Params) -> Units:
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
         verification=_verification_seconds(),
+        opening=opening,
+        proof_step=proof_step,
+        view=view,
         self_seed=_typical(
             lambda: [
                 (
@@ -337,6 +372,42 @@ def _verification_seconds() -> float:
     signature = identity.sign(bytes(32))
     work = partial(keys.verify, identity.public, bytes(32), signature)
     return _typical(lambda: [work() for _ in range(20)]) / 20
+
+
+def _drawing_seconds(params: Params) -> tuple[float, float, float]:
+    """Return seconds per opening, per step of a path, and per view; nothing where none is drawn."""
+    if params.threat is not Threat.SEMI_MALICIOUS:
+        return 0.0, 0.0, 0.0
+    count, keep = 256, 64
+    degree = min(params.neighbours, count - 2)
+    rows = np.zeros((count, layout.BOTH_KEYS), np.uint8)
+    tree = client_graph.key_tree(bytes(32), np.arange(count, dtype=np.uint32), rows)
+
+    def openings() -> None:
+        leaves = [
+            derivations.graph_commitment(bytes(32), bytes(32), client, bytes(16))
+            for client in range(count)
+        ]
+        merkle.Tree(leaves)
+        graph.build(count, degree, bytes(32))
+
+    def paths() -> None:
+        for client in range(keep):
+            leaf = client_graph.key_leaf(bytes(32), client, rows[client].tobytes())
+            merkle.root_from_path(leaf, client, tree.path(client))
+
+    told = np.ones(params.neighbours, np.bool_)
+
+    def views() -> None:
+        for client in range(keep):
+            view = layout.pack_view(told, params)
+            derivations.view_statement(b"sharers", bytes(32), bytes(32), bytes(32), client, view)
+
+    return (
+        _typical(openings) / count,
+        _typical(paths) / (keep * merkle.depth(count)),
+        _typical(views) / keep,
+    )
 
 
 def _agreement_seconds(params: Params) -> float:
