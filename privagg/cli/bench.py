@@ -137,7 +137,7 @@ def field_command(
     help="The mask stream.",
 )
 @_repeats(3)
-@_count("--workers", 1, "Threads.")
+@_count("--workers", 1, "Processes for the clients, threads for unmasking.")
 @_AGAINST
 def secagg_command(
     options: Options,

@@ -236,6 +236,7 @@ def test_a_peer_that_is_not_installed_is_said(bench):
         bench(against_flower=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower imports
 @pytest.mark.skipif(find_spec("flwr") is None, reason="Flower is not installed")
 def test_flower():
     good(streams.bench(length=100, short=10, neighbours=2, repeats=1, against_flower=True))
