@@ -167,6 +167,15 @@ def test_rounds(monkeypatch):
     }
 
 
+def test_rounds_on_workers(monkeypatch):
+    params = Params.recommend(clients=5, dim=40, clip=8.0, value_bits=22)
+    units = calibration.measure(params)
+    monkeypatch.setattr(calibration, "measure", lambda params: units)
+    report = secagg.bench(clients=(5,), dims=(40, 60), repeats=1, dropped=0.2, workers=2)
+    good(report)
+    assert json.loads(report.to_json())["workers"] == 2
+
+
 def test_python_shares_rebuild_the_secret():
     shares = peers.python_share(12345, 3, 6)
     for chosen in ([1, 2, 3], [6, 2, 5], [1, 2, 3, 4, 5, 6]):
