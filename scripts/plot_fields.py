@@ -1,8 +1,8 @@
 """Draw the arithmetic of the fields beside other libraries, and print it as a table.
 
 Writes ``docs/images/speed-fields.png`` and prints the table of ``docs/fields.md``, from what
-``privagg bench field --part arithmetic --json --out FILE`` wrote to the file that is named. Needs the
-extra ``plots``.
+``privagg bench field --part arithmetic --json --out FILE`` wrote to the file that is named. Needs
+the extra ``plots``.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def table(cases: list[dict[str, Any]]) -> str:
     for case in cases:
         ours, *others = case["rows"]
         beside = "; ".join(
-            f"{row['who']} {row['ratio_to_ours']:.3g}{'*' if row['extrapolated'] else ''}"
+            f"{row['who']} {'~' if row['extrapolated'] else ''}{row['ratio_to_ours']:.3g}"
             for row in others
         )
         seconds = ours["seconds"]["median"]
         time = f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
         cycles = f"{ours['cycles_per_unit']:.3g} a {ONE.get(case['unit'], case['unit'])}"
         lines.append(
-            f"| {case['name'].replace('*', chr(92) + '*')} | {time} | {cycles} | {beside} |"
+            f"| {case['name'].replace('**', '^').replace('*', chr(92) + '*')} | {time} | {cycles} | {beside} |"
         )
     return "\n".join(lines)
 
