@@ -83,9 +83,8 @@ def table(cases: list[dict[str, Any]]) -> str:
         seconds = ours["seconds"]["median"]
         time = f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
         cycles = f"{ours['cycles_per_unit']:.3g} a {ONE.get(case['unit'], case['unit'])}"
-        lines.append(
-            f"| {case['name'].replace('**', '^').replace('*', chr(92) + '*')} | {time} | {cycles} | {beside} |"
-        )
+        name = case["name"].replace("**", "^").replace("*", "\\*")
+        lines.append(f"| {name} | {time} | {cycles} | {beside} |")
     return "\n".join(lines)
 
 
