@@ -21,9 +21,16 @@ from privagg.field.params import (
     prime_field,
     ring,
 )
-from privagg.field.polynomials import evaluate, lagrange_weights, lagrange_weights_at_zero
-from privagg.field.products import dot, matmul, weighted_sum
+from privagg.field.polynomials import (
+    evaluate,
+    interpolate,
+    lagrange_weights,
+    lagrange_weights_at_zero,
+    vandermonde,
+)
+from privagg.field.products import dot, matmul, sum_rows, weighted_sum
 from privagg.field.sampling import ByteSource, uniform
+from privagg.field.transforms import inverse_ntt, ntt, polynomial_product, root_of_unity
 
 __all__ = [
     "F128",
@@ -41,17 +48,24 @@ __all__ = [
     "elements",
     "evaluate",
     "integers",
+    "interpolate",
     "inverse",
+    "inverse_ntt",
     "lagrange_weights",
     "lagrange_weights_at_zero",
     "matmul",
     "mul",
     "mul_add",
     "neg",
+    "ntt",
+    "polynomial_product",
     "power",
     "prime_field",
     "ring",
+    "root_of_unity",
     "sub",
+    "sum_rows",
     "uniform",
+    "vandermonde",
     "weighted_sum",
 ]
