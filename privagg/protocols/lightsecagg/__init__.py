@@ -14,6 +14,7 @@ from privagg.protocols.lightsecagg.coding import MaskCode
 from privagg.protocols.lightsecagg.derivations import model_digest
 from privagg.protocols.lightsecagg.messages import decode
 from privagg.protocols.lightsecagg.params import Params, Policy, Threat, policy_of
+from privagg.protocols.lightsecagg.planner import Comparison, Plan, compare, plan
 from privagg.protocols.lightsecagg.recovery import Blame
 from privagg.protocols.lightsecagg.result import Result
 from privagg.protocols.lightsecagg.rounds import run
@@ -27,11 +28,13 @@ __all__ = [
     "Blame",
     "Client",
     "ClientState",
+    "Comparison",
     "Directory",
     "Entry",
     "MaskCode",
     "Params",
     "Phase",
+    "Plan",
     "Policy",
     "Receipt",
     "Result",
@@ -40,8 +43,10 @@ __all__ = [
     "Signer",
     "Threat",
     "Transcript",
+    "compare",
     "decode",
     "model_digest",
+    "plan",
     "policy_of",
     "run",
 ]

@@ -115,8 +115,9 @@ def mask_input(params: Params, words: NDArray[Any], mask: Elements) -> Elements:
     return fields.add(words.astype(params.word), mask, params.field)
 
 
-def add_shares(params: Params, held: Elements, weights: NDArray[Any] | None = None) -> Elements:
+def add_shares(params: Params, held: Elements, weights: Elements | None = None) -> Elements:
     """Return the sum of the rows of `held` (m, piece), each times its weight if there are some."""
+    rows = np.ascontiguousarray(held)
     if weights is None:
-        weights = np.ones(len(held), params.word)
-    return fields.weighted_sum(weights, np.ascontiguousarray(held), params.field)
+        return fields.sum_rows(rows, params.field)
+    return fields.weighted_sum(weights, rows, params.field)
