@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
+    from privagg.protocols.lightsecagg import Result as OneShot
     from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
+    from privagg.report import Report
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
@@ -51,6 +53,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --clients 200 --dim 100000 --dropout 0.1",
         "privagg simulate secagg --data adult --column education --clients 100",
         "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
+        "privagg simulate secagg --clients 50 --dim 10000 --protocol lightsecagg --dropout 0.3",
     ],
     plots=True,
     library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
@@ -74,8 +77,15 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 )
 @round_options
 @click.option(
+    "--protocol",
+    type=click.Choice(("bonawitz", "lightsecagg")),
+    default="bonawitz",
+    show_default=True,
+    help="Pairwise masks, or one-shot recovery of coded masks.",
+)
+@click.option(
     "--drop-at",
-    type=click.Choice(DROP_AT),
+    type=click.Choice((*DROP_AT, "share-masks")),
     help="Before this round the dropout fraction leaves.  [default: masked-input]",
 )
 @click.option(
@@ -120,6 +130,7 @@ def secagg(
     header: bool | None,
     data: str | None,
     columns: tuple[str, ...],
+    protocol: str,
     drop_at: str | None,
     schedule: Path | None,
     roster: Path | None,
@@ -145,11 +156,16 @@ def secagg(
     from privagg.cli._secagg_report import simulation
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
-    from privagg.protocols import secagg as protocol
+    from privagg.protocols import secagg as bonawitz
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
+    if protocol == "lightsecagg" and (misbehave is not None or workers != 1):
+        flag, value = ("--workers", workers) if misbehave is None else ("--misbehave", misbehave)
+        raise UsageError(flag, value, "nothing beside --protocol lightsecagg")
+    if protocol == "bonawitz" and drop_at == "share-masks":
+        raise UsageError("--drop-at", drop_at, " or ".join(DROP_AT))
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
@@ -165,6 +181,27 @@ def secagg(
         note(options, f"--clip {material.clip:.6g}: the {material.clip_source}.")
     if material.max_weight_source not in (None, "given"):
         note(options, f"--max-weight {material.max_weight}: the {material.max_weight_source}.")
+    if protocol == "lightsecagg":
+        from privagg.cli import _lightsecagg_run
+
+        if sum_out is not None:
+            _check_sum_out(sum_out, inputs.vectors[0])
+        outcome, report = _lightsecagg_run.simulate(
+            given,
+            material,
+            drop_at=drop_at,
+            schedule=schedule,
+            roster=roster,
+            identities=identities,
+            roster_out=roster_out,
+            transcript=transcript,
+            payloads=transcript_payloads,
+            seed=seed,
+            own=own,
+            options=options,
+        )
+        _finish(outcome, report, sum_out, options)
+        return
     params = given.params(
         clients=inputs.clients,
         dim=inputs.dim,
@@ -180,7 +217,7 @@ def secagg(
     leaves = _leaves(params, drop_at, schedule, own)
     for absent in sorted(set(leaves.values()) - set(rounds_of(params))):
         note(options, f"No round {absent} against {given.threat}: they are gone in the next one.")
-    record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
+    record = None if transcript is None else bonawitz.Transcript(payloads=transcript_payloads)
     if roster_out is not None:
         if directory is None:
             allowed = "a threat model with identities: --threat semi-malicious or active"
@@ -191,7 +228,7 @@ def secagg(
     began = time.perf_counter()
     try:
         with progress(options) as step:
-            result = protocol.run(
+            result = bonawitz.run(
                 params,
                 inputs.vectors,
                 weights=inputs.weights,
@@ -208,8 +245,15 @@ def secagg(
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
     wall = time.perf_counter() - began
-    emit(simulation(result, material, leaves, wall), options)
     _write_transcript(transcript, record, params, directory, seed, None, options)
+    _finish(result, simulation(result, material, leaves, wall), sum_out, options)
+
+
+def _finish(
+    result: Result | OneShot, report: Report, sum_out: Path | None, options: Options
+) -> None:
+    """Give the report and the sum out, and end with an error if the sum is wrong."""
+    emit(report, options)
     if sum_out is not None:
         _write_sum(sum_out, result)
         note(options, f"Wrote {sum_out}")
@@ -354,7 +398,7 @@ def _check_sum_out(path: Path, item: object) -> None:
         raise UsageError("--sum-out", path.name, f"a file name ending in {allowed}, for {what}")
 
 
-def _write_sum(path: Path, result: Result) -> None:
+def _write_sum(path: Path, result: Result | OneShot) -> None:
     import numpy as np
 
     from privagg.report import write_file
