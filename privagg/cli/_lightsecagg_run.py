@@ -28,7 +28,15 @@ from privagg.protocols.lightsecagg import ROUNDS, Params, Result, calibration
 from privagg.protocols.secagg import Roster, Transcript, thresholds
 from privagg.report import Cell, Column, Plot, Report, Series, Table, replacing
 
-__all__ = ["simulate"]
+__all__ = ["check", "simulate"]
+
+
+def check(workers: int | None, others: Mapping[str, object]) -> None:
+    """Refuse what this protocol's simulation does not have; `others` are options by flag."""
+    others = {"--workers": None if workers == 1 else workers} | dict(others)
+    for flag, value in others.items():
+        if value is not None:
+            raise UsageError(flag, str(value), "nothing beside --protocol lightsecagg")
 
 
 def simulate(

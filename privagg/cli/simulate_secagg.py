@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import time
-import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
+from click import get_current_context
 from click.exceptions import Exit
 
 from privagg.cli._secagg_options import RoundOptions, round_options
@@ -22,7 +23,6 @@ from privagg.cli.common import (
     seed_option,
     warn,
 )
-from privagg.cli.failures import ExitCode
 from privagg.errors import Abort, UsageError
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
-    from privagg.protocols.lightsecagg import Result as OneShot
-    from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
-    from privagg.report import Report
+    from privagg.protocols.secagg import Params, Roster, Signer, Transcript
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
@@ -54,6 +52,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --data adult --column education --clients 100",
         "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
         "privagg simulate secagg --clients 50 --dim 10000 --protocol lightsecagg --dropout 0.3",
+        "privagg simulate secagg --streamed --input updates.npy --sum-out sum.npy",
     ],
     plots=True,
     library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
@@ -78,6 +77,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @round_options
 @click.option(
     "--protocol",
+    "kind",
     type=click.Choice(("bonawitz", "lightsecagg")),
     default="bonawitz",
     show_default=True,
@@ -114,11 +114,21 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @seed_option
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
+    type=click.IntRange(1, 1024),
     metavar="INT",
-    help="Threads. More are faster on long vectors, and add to the CPU seconds that are measured.",
+    help="Processes that the clients live in, and threads that unmask. The result is the same. "
+    "[default: one per core, or 1 for a round of a few seconds]",
+)
+@click.option(
+    "--streamed",
+    is_flag=True,
+    help="For vectors too long for memory: of an .npy --input, or drawn; the sum goes to an .npy.",
+)
+@click.option(
+    "--scratch",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --streamed: a folder for what is on its way.  [default: beside --sum-out]",
 )
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
@@ -130,14 +140,16 @@ def secagg(
     header: bool | None,
     data: str | None,
     columns: tuple[str, ...],
-    protocol: str,
+    kind: str,
     drop_at: str | None,
     schedule: Path | None,
     roster: Path | None,
     identities: Path | None,
     misbehave: str | None,
     seed: int | None,
-    workers: int,
+    workers: int | None,
+    streamed: bool,
+    scratch: Path | None,
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
@@ -152,40 +164,52 @@ def secagg(
     column over its part of the rows), or are drawn (--clients, --dim).
     """
     from privagg import entropy as entropies
-    from privagg.cli import _secagg_identities
+    from privagg.cli import (
+        _lightsecagg_run,
+        _secagg_identities,
+        _secagg_streamed,
+        _secagg_sum_out,
+    )
     from privagg.cli._secagg_report import simulation
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
-    from privagg.protocols import secagg as bonawitz
+    from privagg.protocols import secagg as protocol
+    from privagg.protocols.secagg.parties import engine_of
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
-    if protocol == "lightsecagg" and (misbehave is not None or workers != 1):
-        flag, value = ("--workers", workers) if misbehave is None else ("--misbehave", misbehave)
-        raise UsageError(flag, value, "nothing beside --protocol lightsecagg")
-    if protocol == "bonawitz" and drop_at == "share-masks":
+    if kind == "lightsecagg":
+        _lightsecagg_run.check(workers, {"--misbehave": misbehave, "--streamed": streamed or None})
+    elif drop_at == "share-masks":
         raise UsageError("--drop-at", drop_at, " or ".join(DROP_AT))
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
+        # The liar takes the place of one of the parties, which are all in this process then.
+        _check_apart({"--workers": None if workers == 1 else workers})
         if _catalogue(misbehave, given, options):
             return
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
+    folder: Path | None = None
+    if streamed:
+        apart = {"--data": data, "--misbehave": misbehave, "--transcript": transcript}
+        _secagg_streamed.check(source, sum_out, apart)
+        folder = get_current_context().with_resource(_secagg_streamed.room(scratch, sum_out))
+    elif scratch is not None:
+        raise UsageError("--scratch", str(scratch), "a folder for --streamed")
     own = entropies.from_seed(seed).spawn("simulation")
-    material = _material(given, source, data, columns, layout, header, own)
+    material = _material(given, source, data, columns, layout, header, own, folder)
     inputs = material.inputs
     note(options, f"{inputs.source}: {inputs.reading}.")
     if material.clip_source not in (None, "given"):
         note(options, f"--clip {material.clip:.6g}: the {material.clip_source}.")
     if material.max_weight_source not in (None, "given"):
         note(options, f"--max-weight {material.max_weight}: the {material.max_weight_source}.")
-    if protocol == "lightsecagg":
-        from privagg.cli import _lightsecagg_run
-
+    if kind == "lightsecagg":
         if sum_out is not None:
-            _check_sum_out(sum_out, inputs.vectors[0])
+            _secagg_sum_out.check(sum_out, inputs.vectors[0])
         outcome, report = _lightsecagg_run.simulate(
             given,
             material,
@@ -200,7 +224,7 @@ def secagg(
             own=own,
             options=options,
         )
-        _finish(outcome, report, sum_out, options)
+        _secagg_sum_out.finish(outcome, report, sum_out, folder, options)
         return
     params = given.params(
         clients=inputs.clients,
@@ -209,57 +233,52 @@ def secagg(
         max_weight=material.max_weight,
     )
     signers, directory = _secagg_identities.of(params, roster, identities, seed)
-    if sum_out is not None:
-        _check_sum_out(sum_out, inputs.vectors[0])
-    _check_memory(params, workers, payloads=transcript_payloads)
+    workers = _workers(params, workers, options) if misbehave is None else 1
+    if folder is not None:
+        _secagg_streamed.check_room(params, workers, folder, generated=source is None)
+    else:
+        if sum_out is not None:
+            _secagg_sum_out.check(sum_out, inputs.vectors[0])
+        _check_memory(params, workers, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
     for absent in sorted(set(leaves.values()) - set(rounds_of(params))):
         note(options, f"No round {absent} against {given.threat}: they are gone in the next one.")
-    record = None if transcript is None else bonawitz.Transcript(payloads=transcript_payloads)
+    record = None if transcript is None else protocol.Transcript(payloads=transcript_payloads)
     if roster_out is not None:
         if directory is None:
             allowed = "a threat model with identities: --threat semi-malicious or active"
             raise UsageError("--roster-out", roster_out.name, allowed)
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
-    warm_up(params, inputs, lambda text: note(options, text))
-    began = time.perf_counter()
     try:
-        with progress(options) as step:
-            result = bonawitz.run(
-                params,
-                inputs.vectors,
-                weights=inputs.weights,
-                dropouts=leaves,
-                seed=seed,
-                workers=workers,
-                identities=signers,
-                roster=directory,
-                transcript=record,
-                progress=step,
-            )
+        with engine_of(workers) as engine:  # its processes start while kernels are made ready
+            sample = inputs if folder is None else _secagg_streamed.sample(inputs)
+            warm_up(params, sample, lambda text: note(options, text))
+            began = time.perf_counter()
+            with progress(options) as step:
+                settings: dict[str, Any] = {
+                    "weights": inputs.weights,
+                    "dropouts": leaves,
+                    "seed": seed,
+                    "engine": engine,
+                    "identities": signers,
+                    "roster": directory,
+                    "progress": step,
+                }
+                if folder is not None:
+                    result = _secagg_streamed.play(params, inputs, folder, **settings)
+                else:
+                    result = protocol.run(params, inputs.vectors, transcript=record, **settings)
+            wall = time.perf_counter() - began
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
-    wall = time.perf_counter() - began
     _write_transcript(transcript, record, params, directory, seed, None, options)
-    _finish(result, simulation(result, material, leaves, wall), sum_out, options)
-
-
-def _finish(
-    result: Result | OneShot, report: Report, sum_out: Path | None, options: Options
-) -> None:
-    """Give the report and the sum out, and end with an error if the sum is wrong."""
-    emit(report, options)
-    if sum_out is not None:
-        _write_sum(sum_out, result)
-        note(options, f"Wrote {sum_out}")
-    if not result.exact:
-        warn("the sum differs from the plain sum: this is a fault in privagg; please report it.")
-        raise Exit(ExitCode.PEER)
+    report = simulation(result, material, leaves, wall)
+    _secagg_sum_out.finish(result, report, sum_out, folder, options)
 
 
 def _material(
@@ -270,13 +289,17 @@ def _material(
     layout: str,
     header: bool | None,
     own: Entropy,
+    folder: Path | None,
 ) -> Material:
-    from privagg.cli import _secagg_inputs
+    from privagg.cli import _secagg_inputs, _secagg_streamed
 
     if source is not None and data is not None:
         raise UsageError("--data", data, "either --input or --data")
     if source is not None:
-        return _secagg_inputs.from_file(source, given, layout, columns, header)
+        material = _secagg_inputs.from_file(source, given, layout, columns, header)
+        if folder is not None:
+            return replace(material, inputs=_secagg_streamed.flat(material.inputs))
+        return material
     if layout != "auto":
         raise UsageError("--layout", layout, "a way to read --input FILE")
     if header is not None:
@@ -287,7 +310,7 @@ def _material(
         return _secagg_inputs.from_data(data, columns, given)
     if columns:
         raise UsageError("--column", ", ".join(columns), "a column of --data or --input")
-    return _secagg_inputs.generated(given, own.spawn("inputs"))
+    return _secagg_inputs.generated(given, own.spawn("inputs"), folder)
 
 
 def _check_apart(others: Mapping[str, object]) -> None:
@@ -341,6 +364,18 @@ def _leaves(
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
 
 
+def _workers(params: Params, given: int | None, options: Options) -> int:
+    """Return how many workers to use, and say so where nobody asked for several."""
+    from privagg.protocols.secagg import recommended_workers
+
+    if given is not None:
+        return given
+    chosen = recommended_workers(params)
+    if chosen > 1:
+        note(options, f"--workers {chosen}: one for each core.")
+    return chosen
+
+
 def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
     """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
     from privagg.cli._secagg_costs import memory_here, memory_needed
@@ -359,6 +394,7 @@ def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
             f"what fits this machine's {size(total)}",
             "Lower --dim, --clients or --workers"
             + (", choose --graph sparse" if params.graph.value == "complete" else "")
+            + ", stream with --streamed"
             + (", or leave out --transcript-payloads." if payloads else "."),
         )
     if available is not None and needed > available:
@@ -387,30 +423,3 @@ def _write_transcript(
         record.write(text, header)
         text.detach()  # flushed, and the file left open to be named
     note(options, f"Wrote {path}")
-
-
-def _check_sum_out(path: Path, item: object) -> None:
-    allowed = ".npz" if isinstance(item, dict) else ".npz or .npy"
-    if path.suffix.lower() not in (".npz", ".npy") or (
-        path.suffix.lower() == ".npy" and isinstance(item, dict)
-    ):
-        what = "named arrays" if isinstance(item, dict) else "a sum"
-        raise UsageError("--sum-out", path.name, f"a file name ending in {allowed}, for {what}")
-
-
-def _write_sum(path: Path, result: Result | OneShot) -> None:
-    import numpy as np
-
-    from privagg.report import write_file
-
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npy":
-        np.save(buffer, result.sum, allow_pickle=False)
-    else:
-        arrays = result.sum if isinstance(result.sum, dict) else {"sum": result.sum}
-        # Not np.savez(**arrays): an array may be called "file".
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-    write_file(path, buffer.getvalue())

@@ -9,6 +9,15 @@ with names are in :data:`FIELDS`; :func:`prime_field` and :func:`ring` make othe
 
 from privagg.field.arithmetic import add, inverse, mul, mul_add, neg, power, sub
 from privagg.field.checks import Elements, elements, integers
+from privagg.field.elimination import Elimination
+from privagg.field.linear import (
+    inverse_matrix,
+    null_space,
+    rank,
+    row_echelon,
+    row_space,
+    solve,
+)
 from privagg.field.params import (
     F128,
     FIELDS,
@@ -41,6 +50,7 @@ __all__ = [
     "Algebra",
     "ByteSource",
     "Elements",
+    "Elimination",
     "Field",
     "Ring",
     "add",
@@ -50,6 +60,7 @@ __all__ = [
     "integers",
     "interpolate",
     "inverse",
+    "inverse_matrix",
     "inverse_ntt",
     "lagrange_weights",
     "lagrange_weights_at_zero",
@@ -58,11 +69,16 @@ __all__ = [
     "mul_add",
     "neg",
     "ntt",
+    "null_space",
     "polynomial_product",
     "power",
     "prime_field",
+    "rank",
     "ring",
     "root_of_unity",
+    "row_echelon",
+    "row_space",
+    "solve",
     "sub",
     "sum_rows",
     "uniform",

@@ -40,12 +40,19 @@ class Kernels:
         narrow = field.dtype.itemsize < 4
         self._dtype = np.dtype(np.uint32) if narrow else field.dtype
 
+    # Operands go to the kernels as read-only views, whatever they are: Numba would compile a kernel
+    # anew for each mixture of arrays that are read-only and arrays that are not.
+
     def _flat(self, a: Elements) -> Elements:
-        return np.ascontiguousarray(a, dtype=self._dtype).reshape(-1)
+        words = np.ascontiguousarray(a, dtype=self._dtype).reshape(-1)
+        words.flags.writeable = False
+        return words
 
     def _rows(self, a: Elements) -> Elements:
         """Return a matrix of words, the limbs of an element side by side."""
-        return np.ascontiguousarray(a, dtype=self._dtype).reshape(a.shape[0], -1)
+        words = np.ascontiguousarray(a, dtype=self._dtype).reshape(a.shape[0], -1)
+        words.flags.writeable = False
+        return words
 
     def _empty(self, *shape: int) -> Elements:
         return np.empty((*shape, *self._limb_axis), self._dtype)
@@ -140,8 +147,8 @@ class Kernels:
             column = self._flat(coefficients[:, 0])
             _loops.horner(self._tag, column, self._flat(points), out.reshape(-1), n)
             return self._result(out)
-        out = self._empty(n, m)
-        for start in range(0, n, _POINTS):
+        out = np.zeros((n, m, *self._limb_axis), self._dtype)
+        for start in range(0, n if t else 0, _POINTS):
             some = points[start : start + _POINTS]
             powers = self._empty(t, len(some))
             powers[:1] = self._ones(1)

@@ -87,7 +87,7 @@ class Result:
         insecure_seed: bool,
     ) -> Result:
         """Compare the aggregate with the plain sum and put the pieces together."""
-        error = float(np.abs(aggregate.total - truth.total).max())
+        error = truth.error(aggregate.total)
         bound, slack = params.encoding.rounding_bound(aggregate.count), 0.0
         # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
         if params.encoding.clip is not None:

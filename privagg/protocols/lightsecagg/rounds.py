@@ -31,9 +31,11 @@ from privagg.protocols.lightsecagg.server import Server
 from privagg.protocols.lightsecagg.states import ROUNDS, Phase
 from privagg.protocols.secagg.arguments import is_sequence
 from privagg.protocols.secagg.identity import Directory, Roster, Signer
+from privagg.protocols.secagg.inputs import Inputs
+from privagg.protocols.secagg.parties import Progress
 from privagg.protocols.secagg.result import Truth
-from privagg.protocols.secagg.rounds import Inputs, Progress
 from privagg.protocols.secagg.transcript import Transcript
+from privagg.trees import Structure
 
 __all__ = ["run"]
 
@@ -106,9 +108,11 @@ def run(
     source = entropies.from_seed(seed)
     declared: Any = params  # only the cohort, the dimension and the encoding are looked at
     identities, roster = signers(params, identities, roster, source)
+    inputs = Inputs(declared, vectors, weights)
     driver = _Driver(
         params=params,
-        inputs=Inputs(declared, vectors, weights),
+        inputs=inputs,
+        structure=inputs.structure or Structure.of(vectors[0]),
         truth=Truth(declared),
         leaves=leaving(params.clients, {} if dropouts is None else dropouts, ROUNDS),
         policy=policy or policy_of(params, roster),
@@ -174,6 +178,7 @@ class _Driver:
     server: Server
     identities: Sequence[Signer] | None
     model: bytes
+    structure: Structure
     transcript: Transcript | None
     progress: Progress
     clients: dict[int, Client] = field(default_factory=dict)
@@ -214,7 +219,7 @@ class _Driver:
         return Result.of(
             params=self.params,
             aggregate=server.result(),
-            structure=self.inputs.structure,
+            structure=self.structure,
             survivors=server.survivors(),
             truth=self.truth,
             up=self.up,
