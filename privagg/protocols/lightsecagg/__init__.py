@@ -9,6 +9,10 @@ It costs its clients more bytes than :mod:`privagg.protocols.secagg` and the ser
 :func:`compare`. What neither stops is said there.
 """
 
+from privagg.protocols.lightsecagg.async_client import AsyncClient
+from privagg.protocols.lightsecagg.async_params import AsyncParams
+from privagg.protocols.lightsecagg.async_rounds import Arrival, run_async
+from privagg.protocols.lightsecagg.async_server import AsyncServer, BufferResult
 from privagg.protocols.lightsecagg.client import Client
 from privagg.protocols.lightsecagg.coding import MaskCode
 from privagg.protocols.lightsecagg.derivations import model_digest
@@ -25,7 +29,12 @@ from privagg.protocols.secagg.transcript import Entry, Transcript
 
 __all__ = [
     "ROUNDS",
+    "Arrival",
+    "AsyncClient",
+    "AsyncParams",
+    "AsyncServer",
     "Blame",
+    "BufferResult",
     "Client",
     "ClientState",
     "Comparison",
@@ -49,4 +58,5 @@ __all__ = [
     "plan",
     "policy_of",
     "run",
+    "run_async",
 ]

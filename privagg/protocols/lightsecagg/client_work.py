@@ -21,7 +21,7 @@ from privagg.protocols.lightsecagg.messages import KeyRoster, ShareBundle, eleme
 from privagg.protocols.lightsecagg.params import Params
 from privagg.protocols.secagg import pairing
 
-__all__ = ["add_shares", "draw_mask", "mask_input", "open_shares", "seal_shares"]
+__all__ = ["add_shares", "draw_mask", "mask_input", "open_shares", "seal_shares", "unpacked"]
 
 
 def draw_mask(params: Params, entropy: Entropy) -> tuple[Elements, Elements]:
@@ -92,14 +92,14 @@ def open_shares(
         peers=memory.members[bundle.present],
     )
     for slot, row in zip(np.flatnonzero(bundle.present), plain, strict=True):
-        share = _unpacked(row, params) if opened[slot] else None
+        share = unpacked(row, params) if opened[slot] else None
         opened[slot] = share is not None
         if share is not None:
             held[slot] = share
     return held, opened
 
 
-def _unpacked(row: NDArray[np.uint8], params: Params) -> Elements | None:
+def unpacked(row: NDArray[np.uint8], params: Params) -> Elements | None:
     """Return the elements of one plaintext, or None if it is not canonical."""
     if len(row) != elements_bytes(params, params.piece):
         return None

@@ -51,6 +51,7 @@ __all__ = [
     "SurvivorSet",
     "decode",
     "elements_bytes",
+    "read_elements",
     "share_bytes",
 ]
 
@@ -77,7 +78,7 @@ def elements_bytes(params: Params, count: int) -> int:
     return wire.packed_size(count, params.bits)
 
 
-def _read_elements(reader: wire.Reader, count: int, params: Params) -> NDArray[Any]:
+def read_elements(reader: wire.Reader, count: int, params: Params) -> NDArray[Any]:
     """Read field elements; refuse one that is not below the modulus."""
     elements = reader.packed(count, params.bits, params.word)
     if np.any(elements >= params.word.type(params.field.modulus)):
@@ -270,7 +271,7 @@ class MaskedInput(Message):
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
         signature = reader.raw(params.signed * SIGNATURE_BYTES)
         missing = _read_flags(reader, params)
-        vector = _read_elements(reader, params.length, params)
+        vector = read_elements(reader, params.length, params)
         return cls(tag=tag, bits=params.bits, missing=missing, vector=vector, signature=signature)
 
     @staticmethod
@@ -372,7 +373,7 @@ class CodedSum(Message):
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        elements = _read_elements(reader, params.piece, params)
+        elements = read_elements(reader, params.piece, params)
         return cls(tag=tag, bits=params.bits, elements=elements)
 
     @staticmethod
