@@ -1,6 +1,6 @@
 """The code that hides a mask: split into pieces, padded with noise, spread over all clients.
 
-J. So et al., MLSys 2022, section 4 and algorithm 1, equations 5 to 8. A mask of d elements is cut
+J. So et al., MLSys 2022, algorithm 1. A mask of d elements is cut
 into U - T pieces of ``ceil(d / (U - T))``, zeros at the end; T pieces of uniform noise follow. Per
 coordinate, the U pieces are the values of one polynomial of degree below U at U fixed *nodes*, and
 client j's coded share is its value at the *point* of j. This is Lagrange's form of an MDS matrix:
