@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from privagg._jit import JIT
 from privagg.cli import _secagg_identities, _secagg_schedule
 from privagg.cli._lightsecagg import guarantee, parameter_rows, parameters, params_of, size
 from privagg.cli._reading import memory_here
@@ -79,8 +80,10 @@ def simulate(
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
     record = None if transcript is None else Transcript(payloads=payloads)
-    with compiling(lambda: note(options, "Compiling kernels, once for this machine ...")):
-        _warm_up(params, np.result_type(*(part.dtype for _, part in leaves_of(inputs.vectors[0]))))
+    if JIT:
+        with compiling(lambda: note(options, "Compiling kernels, once for this machine ...")):
+            dtypes = (part.dtype for _, part in leaves_of(inputs.vectors[0]))
+            _warm_up(params, np.result_type(*dtypes))
 
     def write(aborted: str | None) -> None:
         if record is not None and transcript is not None:
