@@ -16,7 +16,9 @@ from pathlib import Path
 from types import ModuleType
 
 from privagg.errors import UsageError
-from privagg.protocols import secagg
+from privagg.protocols import lightsecagg, secagg
+from privagg.protocols.lightsecagg import calibration as lsa_calibration
+from privagg.protocols.lightsecagg import checks as lsa_invariants
 from privagg.protocols.secagg import calibration, checks, states, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.testing import secagg as kit
@@ -268,6 +270,56 @@ def _params(
     )
 
 
+def lsa_bill(clients: int, dim: int, **options: object) -> lightsecagg.Plan:
+    """Return a plan of the other protocol, with its exact bytes and without measuring seconds."""
+    params = lightsecagg.Params.recommend(clients=clients, dim=dim, **options)
+    return lightsecagg.plan(params, units=lsa_calibration.free())
+
+
+def lsa_rounds() -> str:
+    """Return the bytes of each message, of one client, for a round of 100 clients."""
+    threats = (Threat.SEMI_HONEST, Threat.ACTIVE)
+    plans = [lsa_bill(100, 10_000, threat=threat) for threat in threats]
+    rows: list[list[object]] = [
+        [name, *(_both(plan.bytes_down.get(name, 0), plan.bytes_up.get(name, 0)) for plan in plans)]
+        for name in lightsecagg.ROUNDS
+    ]
+    rows.append(
+        ["all", *(_both(plan.bytes_down_per_client, plan.bytes_up_per_client) for plan in plans)]
+    )
+    return table(["round", *(threat.value for threat in threats)], rows)
+
+
+def lsa_checks() -> str:
+    """Return the invariants that a client of the other protocol holds."""
+    rows: list[list[object]] = []
+    for name in lsa_invariants.__all__:
+        text = inspect.getdoc(getattr(lsa_invariants, name)) or ""
+        rows.append([f"`{name}`", text.split("\n\n")[0].replace("\n", " ").replace("``", "`")])
+    return table(["check", "what it holds"], rows)
+
+
+def lsa_bytes() -> str:
+    """Return the expansion of both protocols over cohort, corruption and dropout."""
+    rows: list[list[object]] = []
+    for clients, bad, gone in [
+        (20, 0.05, 0.05),
+        (100, 0.05, 0.05),
+        (100, 0.3, 0.3),
+        (1000, 0.05, 0.05),
+        (1000, 0.05, 0.3),
+        (1000, 0.45, 0.3),
+    ]:
+        cohort = {"clients": clients, "dim": 100_000, "corrupt": bad, "dropout": gone}
+        ours = lsa_bill(**cohort)
+        theirs = bill(secagg.Params.recommend(**cohort))
+        params = ours.params
+        row: list[object] = [clients, bad, gone, params.threshold - params.privacy, params.piece]
+        rows.append([*row, ours.expansion, theirs.expansion])
+    head = ["clients", "corrupt", "dropout", "U - T", "m", "LightSecAgg", "pairwise masks"]
+    return table(head, rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "client-states": client_states,
     "client-checks": client_checks,
@@ -277,6 +329,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "costs": costs,
     "behaviours": behaviours,
     "pitfalls": pitfalls,
+    "lsa-rounds": lsa_rounds,
+    "lsa-checks": lsa_checks,
+    "lsa-bytes": lsa_bytes,
 }
 """Every block, by its name in the pages."""
 

@@ -21,7 +21,7 @@ from privagg.protocols import secagg
 from privagg.protocols.secagg import ROUNDS, Params, Result
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
-__all__ = ["simulation"]
+__all__ = ["simulation", "summary"]
 
 _SHOWN = 10
 _IN_JSON = 20
@@ -67,8 +67,8 @@ def simulation(
         "exact": result.exact,
         "max_error": result.max_error,
         "error_bound": result.error_bound,
-        "sum": _summary(result.sum, material.inputs.labels),
-        "mean": _summary(_mean_of(result), material.inputs.labels, _shape_of(result)),
+        "sum": summary(result.sum, material.inputs.labels),
+        "mean": summary(_mean_of(result), material.inputs.labels, _shape_of(result)),
         "histogram": histogram,
         "guarantee": guarantee(params),
         "learned": learned,
@@ -135,9 +135,10 @@ def _mean_of(result: Result) -> Any:
     return result.mean
 
 
-def _summary(
+def summary(
     value: Any, labels: tuple[str, ...] | None, shape: tuple[int, ...] | None = None
 ) -> list[dict[str, object]]:
+    """Return arrays for JSON: names, shapes and the first values."""
     found: list[dict[str, object]] = []
     for name, array in _named(value).items():
         entry: dict[str, object] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def draw(clients: int, count: int, before: str, entropy: Entropy) -> dict[int, s
     return {int(client): before for client in np.sort(np.argsort(keys, kind="stable")[:count])}
 
 
-def read(path: Path, clients: int) -> dict[int, str]:
+def read(path: Path, clients: int, rounds: Sequence[str] = ROUNDS) -> dict[int, str]:
     """Read a schedule: a JSON object of round name to the list of clients that leave before it.
 
     Raises
@@ -44,8 +45,8 @@ def read(path: Path, clients: int) -> dict[int, str]:
     leaves: dict[int, str] = {}
     for name, indices in schedule.items():
         where = f"{path.name}, {name!r}"
-        if name not in ROUNDS:
-            raise UsageError(path.name, f"round {name!r}", ", ".join(ROUNDS))
+        if name not in rounds:
+            raise UsageError(path.name, f"round {name!r}", ", ".join(rounds))
         if not isinstance(indices, list):
             raise UsageError(where, type(indices).__name__, "a list of clients' indices")
         for index in indices:

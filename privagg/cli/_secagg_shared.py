@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from privagg.cli._secagg_inputs import Material
 from privagg.protocols import secagg
-from privagg.protocols.secagg import Blame, Params
+from privagg.protocols.secagg import Params
 from privagg.protocols.secagg.client_graph import MAX_ATTEMPTS
 from privagg.protocols.secagg.states import SEQUENCES
 from privagg.report import Cell, Table
@@ -53,7 +54,18 @@ def rounds_of(params: Params) -> tuple[str, ...]:
     return tuple(phase.title for phase in SEQUENCES[params.threat])
 
 
-def blame_rows(blame: Sequence[Blame]) -> list[dict[str, object]]:
+class _Blamed(Protocol):
+    @property
+    def dealer(self) -> int | None: ...
+    @property
+    def holder(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+
+
+def blame_rows(blame: Sequence[_Blamed]) -> list[dict[str, object]]:
     """Return blame for JSON."""
     return [
         {"dealer": b.dealer, "holder": b.holder, "reason": b.reason, "verdict": b.verdict}
@@ -61,9 +73,12 @@ def blame_rows(blame: Sequence[Blame]) -> list[dict[str, object]]:
     ]
 
 
-def blame_table(blame: Sequence[Blame]) -> Table:
+def blame_table(blame: Sequence[_Blamed]) -> Table:
     """Return blame for people."""
-    rows: list[list[Cell]] = [[b.dealer, b.holder, b.reason, b.verdict] for b in blame[:_SHOWN]]
+    rows: list[list[Cell]] = [
+        ["any" if b.dealer is None else b.dealer, b.holder, b.reason, b.verdict]
+        for b in blame[:_SHOWN]
+    ]
     title = "Shares that were not what they should be"
     if len(blame) > len(rows):
         title += f", {len(rows)} of {len(blame)}"

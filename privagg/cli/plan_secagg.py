@@ -19,16 +19,24 @@ __all__ = ["secagg"]
         "privagg plan secagg --clients 1000 --dim 1000000",
         "privagg plan secagg --clients 1000 --dim 1000000 --graph sparse --corrupt 0.1",
         "privagg plan secagg --clients 100 --dim 50000 --clip 1 --max-weight 500",
+        "privagg plan secagg --clients 1000 --dim 100000 --dropout 0.3 --protocol compare",
     ],
     plots=True,
 )
 @round_options
 @click.option(
+    "--protocol",
+    type=click.Choice(("bonawitz", "lightsecagg", "compare")),
+    default="bonawitz",
+    show_default=True,
+    help="Pairwise masks, one-shot recovery of coded masks, or both side by side.",
+)
+@click.option(
     "--calibrate/--no-calibrate",
     default=True,
     help="Measure this machine, about a second, to predict CPU seconds.",
 )
-def secagg(calibrate: bool, options: Options, **values: Any) -> None:
+def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> None:
     """Plan a secure aggregation round.
 
     Threshold, neighbours and modulus from what may go wrong; bytes from the layouts that encode the
@@ -36,7 +44,7 @@ def secagg(calibrate: bool, options: Options, **values: Any) -> None:
     around or could not finish is refused, with the nearest that works.
     """
     from privagg.cli import _secagg_costs, _secagg_plan
-    from privagg.protocols import secagg as protocol
+    from privagg.protocols import secagg as bonawitz
 
     given = RoundOptions.take(values)
     for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
@@ -45,12 +53,18 @@ def secagg(calibrate: bool, options: Options, **values: Any) -> None:
     if given.weights is not None and given.max_weight is None:
         hint = "For example the largest number of examples that a client may have."
         raise UsageError("--max-weight", "nothing", "the largest weight, with --weights", hint)
-    params = given.params()
     if calibrate:
         note(options, "Measuring this machine ...")
-        plan = protocol.plan(params)
-    else:
-        plan = _secagg_costs.bytes_only(params)
     drawn = options.report is not None or options.plot is not None
+    if protocol != "bonawitz":
+        from privagg.cli import _lightsecagg_plan
+
+        if protocol == "compare":
+            emit(_lightsecagg_plan.comparison(given, calibrated=calibrate, plots=drawn), options)
+        else:
+            emit(_lightsecagg_plan.report(given, calibrated=calibrate), options)
+        return
+    params = given.params()
+    plan = bonawitz.plan(params) if calibrate else _secagg_costs.bytes_only(params)
     report = _secagg_plan.report(plan, given, calibrated=calibrate, plots=drawn)
     emit(report, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import time
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +23,6 @@ from privagg.cli.common import (
     seed_option,
     warn,
 )
-from privagg.cli.failures import ExitCode
 from privagg.errors import Abort, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from privagg.cli._secagg_inputs import Material
     from privagg.entropy import Entropy
-    from privagg.protocols.secagg import Params, Result, Roster, Signer, Transcript
+    from privagg.protocols.secagg import Params, Roster, Signer, Transcript
 
 __all__ = ["DROP_AT", "LAYOUTS", "secagg"]
 
@@ -53,6 +51,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --clients 200 --dim 100000 --dropout 0.1",
         "privagg simulate secagg --data adult --column education --clients 100",
         "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
+        "privagg simulate secagg --clients 50 --dim 10000 --protocol lightsecagg --dropout 0.3",
         "privagg simulate secagg --streamed --input updates.npy --sum-out sum.npy",
     ],
     plots=True,
@@ -77,8 +76,16 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 )
 @round_options
 @click.option(
+    "--protocol",
+    "kind",
+    type=click.Choice(("bonawitz", "lightsecagg")),
+    default="bonawitz",
+    show_default=True,
+    help="Pairwise masks, or one-shot recovery of coded masks.",
+)
+@click.option(
     "--drop-at",
-    type=click.Choice(DROP_AT),
+    type=click.Choice((*DROP_AT, "share-masks")),
     help="Before this round the dropout fraction leaves.  [default: masked-input]",
 )
 @click.option(
@@ -133,6 +140,7 @@ def secagg(
     header: bool | None,
     data: str | None,
     columns: tuple[str, ...],
+    kind: str,
     drop_at: str | None,
     schedule: Path | None,
     roster: Path | None,
@@ -156,7 +164,12 @@ def secagg(
     column over its part of the rows), or are drawn (--clients, --dim).
     """
     from privagg import entropy as entropies
-    from privagg.cli import _secagg_identities, _secagg_streamed
+    from privagg.cli import (
+        _lightsecagg_run,
+        _secagg_identities,
+        _secagg_streamed,
+        _secagg_sum_out,
+    )
     from privagg.cli._secagg_report import simulation
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
@@ -166,6 +179,10 @@ def secagg(
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
+    if kind == "lightsecagg":
+        _lightsecagg_run.check(workers, {"--misbehave": misbehave, "--streamed": streamed or None})
+    elif drop_at == "share-masks":
+        raise UsageError("--drop-at", drop_at, " or ".join(DROP_AT))
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
@@ -190,6 +207,25 @@ def secagg(
         note(options, f"--clip {material.clip:.6g}: the {material.clip_source}.")
     if material.max_weight_source not in (None, "given"):
         note(options, f"--max-weight {material.max_weight}: the {material.max_weight_source}.")
+    if kind == "lightsecagg":
+        if sum_out is not None:
+            _secagg_sum_out.check(sum_out, inputs.vectors[0])
+        outcome, report = _lightsecagg_run.simulate(
+            given,
+            material,
+            drop_at=drop_at,
+            schedule=schedule,
+            roster=roster,
+            identities=identities,
+            roster_out=roster_out,
+            transcript=transcript,
+            payloads=transcript_payloads,
+            seed=seed,
+            own=own,
+            options=options,
+        )
+        _secagg_sum_out.finish(outcome, report, sum_out, folder, options)
+        return
     params = given.params(
         clients=inputs.clients,
         dim=inputs.dim,
@@ -202,7 +238,7 @@ def secagg(
         _secagg_streamed.check_room(params, workers, folder, generated=source is None)
     else:
         if sum_out is not None:
-            _check_sum_out(sum_out, inputs.vectors[0])
+            _secagg_sum_out.check(sum_out, inputs.vectors[0])
         _check_memory(params, workers, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
@@ -240,17 +276,9 @@ def secagg(
         # What was said before the end is what an auditor wants to see then.
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
-    emit(simulation(result, material, leaves, wall), options)
     _write_transcript(transcript, record, params, directory, seed, None, options)
-    if sum_out is not None:
-        if folder is not None:
-            _secagg_streamed.write_sum(sum_out, result.sum)
-        else:
-            _write_sum(sum_out, result)
-        note(options, f"Wrote {sum_out}")
-    if not result.exact:
-        warn("the sum differs from the plain sum: this is a fault in privagg; please report it.")
-        raise Exit(ExitCode.PEER)
+    report = simulation(result, material, leaves, wall)
+    _secagg_sum_out.finish(result, report, sum_out, folder, options)
 
 
 def _material(
@@ -395,30 +423,3 @@ def _write_transcript(
         record.write(text, header)
         text.detach()  # flushed, and the file left open to be named
     note(options, f"Wrote {path}")
-
-
-def _check_sum_out(path: Path, item: object) -> None:
-    allowed = ".npz" if isinstance(item, dict) else ".npz or .npy"
-    if path.suffix.lower() not in (".npz", ".npy") or (
-        path.suffix.lower() == ".npy" and isinstance(item, dict)
-    ):
-        what = "named arrays" if isinstance(item, dict) else "a sum"
-        raise UsageError("--sum-out", path.name, f"a file name ending in {allowed}, for {what}")
-
-
-def _write_sum(path: Path, result: Result) -> None:
-    import numpy as np
-
-    from privagg.report import write_file
-
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npy":
-        np.save(buffer, result.sum, allow_pickle=False)
-    else:
-        arrays = result.sum if isinstance(result.sum, dict) else {"sum": result.sum}
-        # Not np.savez(**arrays): an array may be called "file".
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-    write_file(path, buffer.getvalue())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from privagg import prg
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
+from privagg.protocols._common.cohort import leaving
 from privagg.protocols.secagg.layout import DIGEST_BYTES
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.states import ROUNDS
@@ -74,15 +75,4 @@ def rounds_of_leaving(params: Params, dropouts: Mapping[int, str]) -> NDArray[np
     UsageError
         If `dropouts` maps anything but clients to :data:`ROUNDS`.
     """
-    if not isinstance(dropouts, Mapping):
-        raise UsageError("dropouts", type(dropouts).__name__, "a mapping of client to round name")
-    leaves = np.full(params.clients, len(ROUNDS), np.int8)
-    for client, name in dropouts.items():
-        if isinstance(client, bool) or not isinstance(client, int | np.integer):
-            raise UsageError("dropouts", client, "client indices as keys")
-        if not 0 <= client < params.clients:
-            raise UsageError("dropouts", f"client {client}", f"0 to {params.clients - 1}")
-        if name not in ROUNDS:
-            raise UsageError("dropouts", f"{client}: {name!r}", " or ".join(ROUNDS))
-        leaves[client] = ROUNDS.index(name)
-    return leaves
+    return leaving(params.clients, dropouts, ROUNDS)

@@ -14,6 +14,23 @@ from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols._common.checks import (
+    bitmap_covers_roster,
+    cohort_is_large_enough,
+    cohort_matches_set,
+    index_is_ours,
+    keys_are_canonical,
+    keys_are_distinct,
+    keys_have_full_order,
+    no_ciphertext_to_self,
+    own_keys_are_listed,
+    parameters_are_ours,
+    same_round,
+    signatures_are_valid,
+    signers_within_survivors,
+    survivors_include_self,
+    survivors_within_holders,
+)
 from privagg.protocols.secagg import derivations, layout, thresholds
 from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.identity import Directory
@@ -21,9 +38,7 @@ from privagg.protocols.secagg.messages import (
     GraphChallenge,
     GraphRequest,
     KeyRoster,
-    Message,
     SignatureSet,
-    Start,
     SurvivorSet,
 )
 from privagg.protocols.secagg.params import Params, Policy
@@ -114,14 +129,6 @@ def policy_is_met(params: Params, policy: Policy) -> None:
         )
 
 
-def same_round(message: Message, tag: bytes) -> None:
-    """Require this session's, round's and configuration's tag on the message."""
-    if message.tag != tag:
-        raise PeerError(
-            _SERVER, message.round, "the message is of another session, round or configuration"
-        )
-
-
 def same_draw(message: GraphRequest | GraphChallenge, attempts: int) -> None:
     """Require the draw of the graph that is due, where this client committed in `attempts` draws.
 
@@ -134,112 +141,10 @@ def same_draw(message: GraphRequest | GraphChallenge, attempts: int) -> None:
         )
 
 
-def cohort_is_large_enough(count: int, policy: Policy, params: Params, round: str) -> None:
-    """Require the policy's minimum in a survivor set, and no more than were invited."""
-    if count > params.clients:
-        raise PeerError(_SERVER, round, f"a cohort of {count} where {params.clients} were invited")
-    if count < policy.min_cohort:
-        raise Abort(f"round {round}: the cohort is below min_cohort", count, policy.min_cohort)
-
-
-def cohort_matches_set(count: int, named: int, complete: bool, round: str) -> None:
-    """Require a stated cohort to be the set itself, or a set that these neighbours fit into.
-
-    Else a server could state a large cohort beside a small set, and ``min_cohort`` would be void.
-    `named` counts the members of the set, this client included.
-    """
-    if count != named if complete else count < named:
-        raise PeerError(_SERVER, round, f"a cohort of {count} with {named} clients named")
-
-
 def enough_holders(count: int, params: Params, round: str) -> None:
     """Require t parties that hold, or will hold, shares of this client's secrets."""
     if count < params.threshold:
         raise Abort(f"round {round}: too few hold shares", count, params.threshold)
-
-
-def keys_are_distinct(roster: KeyRoster, own: tuple[bytes, bytes]) -> None:
-    """Require that no public key appears twice: across clients, as both keys of one, or our own."""
-    rows = roster.keys.reshape(-1, keys.KEY_BYTES)
-    seen = {row.tobytes() for row in rows}
-    expected = len(rows)
-    if roster.universe == 0:  # the sparse graph's roster does not contain the receiver
-        seen.update(own)
-        expected += 2
-    if len(seen) != expected:
-        raise PeerError(_SERVER, "share-keys", "a public key appears twice in the roster")
-
-
-def keys_are_canonical(roster: KeyRoster) -> None:
-    """Require the one encoding of each field element: else distinct keys could be one point."""
-    good = keys.canonical_points(roster.keys.reshape(-1, keys.KEY_BYTES)).reshape(-1, 2)
-    if not good.all():
-        culprit = int(roster.members[int(np.argmin(good.all(axis=1)))])
-        raise PeerError(culprit, "share-keys", "a public key that is not canonically encoded")
-
-
-def keys_have_full_order(roster: KeyRoster) -> None:
-    """Require public keys of full order: with the others every agreement is known to everyone."""
-    for member, row in zip(roster.members, roster.keys.reshape(-1, 2, keys.KEY_BYTES), strict=True):
-        if any(key.tobytes() in keys.LOW_ORDER_POINTS for key in row):
-            raise PeerError(int(member), "share-keys", "a public key that is a point of low order")
-
-
-def own_keys_are_listed(roster: KeyRoster, index: int, own: tuple[bytes, bytes]) -> None:
-    """Require this client's own keys in a complete roster, itself absent from a sparse one."""
-    at = np.flatnonzero(roster.members == index)
-    if roster.universe == 0:
-        if len(at):
-            raise PeerError(_SERVER, "share-keys", "this client is listed as its own neighbour")
-        return
-    if not len(at):
-        raise PeerError(_SERVER, "share-keys", "this client is not in the roster")
-    if roster.keys[at[0]].tobytes() != b"".join(own):
-        raise PeerError(_SERVER, "share-keys", "the roster lists other keys for this client")
-
-
-def bitmap_covers_roster(flags: NDArray[np.bool_], members: int, round: str) -> None:
-    """Require a set of peers over the roster this client was shown, neither more nor fewer."""
-    if len(flags) != members:
-        raise PeerError(
-            _SERVER, round, f"a bitmap over {len(flags)} members; the roster had {members}"
-        )
-
-
-def survivors_within_holders(
-    survivors: NDArray[np.bool_], holders: NDArray[np.bool_], members: NDArray[np.uint32]
-) -> None:
-    """Require that U3 is a subset of U2: nobody survives who never shared its keys."""
-    outside = survivors & ~holders
-    if outside.any():
-        culprit = int(members[int(np.argmax(outside))])
-        raise PeerError(
-            _SERVER, "unmasking", f"client {culprit} is called a survivor but never shared its keys"
-        )
-
-
-def survivors_include_self(survivors: NDArray[np.bool_], own_slot: int | None) -> None:
-    """Require that a client which is asked for shares is a survivor itself."""
-    if own_slot is not None and not survivors[own_slot]:
-        raise PeerError(_SERVER, "unmasking", "this client is asked to unmask a sum it is not in")
-
-
-def parameters_are_ours(start: Start, params: Params) -> None:
-    """Require the server's parameters to be this client's, and an index within the cohort."""
-    if start.params_digest != params.digest():
-        raise PeerError(_SERVER, start.round, "the server's parameters differ from ours")
-    if start.client >= params.clients:
-        raise PeerError(
-            _SERVER, start.round, f"index {start.client} where there are {params.clients} clients"
-        )
-
-
-def index_is_ours(directory: Directory, index: int, statement: bytes, signature: bytes) -> None:
-    """Require that the roster has this client's identity at the index that the server gave it."""
-    if not directory.verify(index, statement, signature):
-        raise PeerError(
-            _SERVER, "advertise-keys", f"index {index} is another identity's in the roster"
-        )
 
 
 def keys_are_signed(roster: KeyRoster, context: bytes, directory: Directory) -> None:
@@ -256,12 +161,6 @@ def keys_are_signed(roster: KeyRoster, context: bytes, directory: Directory) -> 
             )
 
 
-def no_ciphertext_to_self(present: NDArray[np.bool_], own_slot: int) -> None:
-    """Require that no ciphertext claims to come from this client itself."""
-    if present[own_slot]:
-        raise PeerError(_SERVER, "masked-input", "a ciphertext from this client to itself")
-
-
 def threshold_exceeds_equivocation(holders: int, params: Params, policy: Policy) -> None:
     """Require 2t > N + corrupt over the holders that are really there (complete graph, signed).
 
@@ -276,31 +175,6 @@ def threshold_exceeds_equivocation(holders: int, params: Params, policy: Policy)
             f"{holders} holders of shares: 2t = {2 * params.threshold} must exceed "
             f"{holders} + {policy.max_corrupt}",
         )
-
-
-def signers_within_survivors(
-    signers: NDArray[np.bool_], survivors: NDArray[np.bool_], members: NDArray[np.uint32]
-) -> None:
-    """Require that U4 is a subset of U3."""
-    outside = signers & ~survivors
-    if outside.any():
-        culprit = int(members[int(np.argmax(outside))])
-        raise PeerError(_SERVER, "unmasking", f"client {culprit} signed but is no survivor")
-
-
-def signatures_are_valid(
-    message: SignatureSet, members: NDArray[np.uint32], statement: bytes, directory: Directory
-) -> None:
-    """Require every signature to be over the very sets (and model) that this client signed."""
-    signers = members[message.signers]
-    for signer, signature in zip(signers, message.signatures, strict=True):
-        if not directory.verify(int(signer), statement, signature.tobytes()):
-            raise PeerError(
-                _SERVER,
-                message.round,
-                f"the signature of client {int(signer)} is not over what this client was shown: "
-                "the survivor set, the sharers, the keys or the model differ",
-            )
 
 
 def survivors_are_acceptable(

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from privagg import keys, sharing, wire
 from privagg.errors import UsageError
+from privagg.protocols._common import framing
 from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.layout import (
@@ -408,9 +409,4 @@ def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Mess
     PeerError
         If `data` is not the canonical encoding of any message under `params`.
     """
-    reader = wire.Reader(data, peer=peer, round="any")
-    reader.u8()
-    kind = reader.u8()
-    if kind not in KINDS:
-        reader.fail(f"message kind {kind}; known are {', '.join(map(str, sorted(KINDS)))}")
-    return KINDS[kind].decode(data, params, peer=peer)
+    return framing.read(KINDS, data, params, peer=peer)

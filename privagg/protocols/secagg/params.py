@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +19,7 @@ from privagg._validate import proportion, whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
+from privagg.protocols._common.cohort import check_min_cohort, choice, two_are_honest
 from privagg.protocols.secagg import thresholds
 from privagg.protocols.secagg.identity import Directory, Roster
 from privagg.protocols.secagg.thresholds import Graph, Threat
@@ -34,8 +34,6 @@ MAX_CLIENTS = 2**20
 
 MAX_DIM = 2**40
 """More coordinates than this cannot be counted in the messages."""
-
-_Choice = TypeVar("_Choice", Threat, Graph, Suite)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +141,13 @@ class Params:
                 sigma=self.sigma,
                 eta=self.eta,
             )
-        _check_min_cohort(self)
+        check_min_cohort(
+            clients=self.clients,
+            corrupt=self.corrupt,
+            dropout=self.dropout,
+            expected=self.clients - thresholds.dropouts(self.clients, self.dropout),
+            min_cohort=self.min_cohort,
+        )
 
     def _whole(self, name: str, low: int, high: int) -> None:
         object.__setattr__(self, name, whole(name, getattr(self, name), low, high))
@@ -205,9 +209,9 @@ class Params:
             As the class; the message says the nearest value that works.
         """
         clients = whole("clients", clients, 2, MAX_CLIENTS)
-        threat = _choice("threat", threat, Threat)
-        graph = _choice("graph", graph, Graph)
-        suite = _choice("prg", prg, Suite)
+        threat = choice("threat", threat, Threat)
+        graph = choice("graph", graph, Graph)
+        suite = choice("prg", prg, Suite)
         _graph_fits_threat(graph, threat)
         if weighted != (max_weight is not None):
             raise UsageError(
@@ -233,11 +237,11 @@ class Params:
                     clients, corrupt=corrupt_clients, dropout=dropout, threat=threat
                 )
         elif neighbours is None or threshold is None:
-            choice = thresholds.choose_sparse(
+            chosen = thresholds.choose_sparse(
                 clients, corrupt=corrupt, dropout=dropout, threat=threat, sigma=sigma, eta=eta
             )
-            neighbours = choice.neighbours if neighbours is None else neighbours
-            threshold = choice.threshold if threshold is None else threshold
+            neighbours = chosen.neighbours if neighbours is None else neighbours
+            threshold = chosen.threshold if threshold is None else threshold
         if min_cohort is None:
             # Where this leaves fewer than two honest inputs, so would every other choice.
             expected = clients - thresholds.dropouts(clients, dropout)
@@ -348,7 +352,7 @@ class Policy:
     def __post_init__(self) -> None:
         for name, low in (("min_cohort", 2), ("max_corrupt", 0)):
             object.__setattr__(self, name, whole(name, getattr(self, name), low, MAX_CLIENTS))
-        _two_are_honest(self.min_cohort, self.max_corrupt)
+        two_are_honest(self.min_cohort, self.max_corrupt)
         if isinstance(self.roster, tuple | list):
             object.__setattr__(self, "roster", Roster(self.roster))
         if self.roster is not None and not isinstance(self.roster, Directory):
@@ -358,41 +362,6 @@ class Policy:
     def of(cls, params: Params, roster: Directory | None = None) -> Policy:
         """Return the policy that asks for exactly what `params` promises."""
         return cls(min_cohort=params.min_cohort, max_corrupt=params.corrupt, roster=roster)
-
-
-def _check_min_cohort(params: Params) -> None:
-    """Refuse a minimum that is not reached, or that leaves a client alone with corrupt ones."""
-    clients, corrupt = params.clients, params.corrupt
-    expected = clients - thresholds.dropouts(clients, params.dropout)
-    if expected < corrupt + 2:
-        feasible = [f"corrupt <= {expected - 2}"] if expected >= 2 else []
-        if clients >= corrupt + 2:
-            feasible.append(f"a dropout of at most {clients - corrupt - 2} clients")
-        raise UsageError(
-            "corrupt, dropout",
-            f"{corrupt} corrupt and {clients - expected} dropouts of {clients} clients",
-            f"what leaves two honest inputs in the sum: corrupt + 2 = {corrupt + 2} survivors, of "
-            f"whom {expected} are expected",
-            f"Use {' or '.join(feasible)}." if feasible else "Lower both.",
-        )
-    _two_are_honest(params.min_cohort, corrupt)
-    if params.min_cohort > expected:
-        raise UsageError(
-            "min_cohort",
-            params.min_cohort,
-            f"at most the {expected} survivors expected at dropout {params.dropout}",
-            f"Use {expected}, or lower the dropout.",
-        )
-
-
-def _two_are_honest(min_cohort: int, corrupt: int) -> None:
-    if min_cohort < corrupt + 2:
-        raise UsageError(
-            "min_cohort",
-            min_cohort,
-            f"at least {corrupt + 2}, so that two inputs are honest beside {corrupt} corrupt ones",
-            f"Use {corrupt + 2}: who knows all inputs of a sum but one knows that one, too.",
-        )
 
 
 def _graph_fits_threat(graph: Graph, threat: Threat) -> None:
@@ -419,10 +388,3 @@ def _digest(params: Params) -> bytes:
     """Every message's first check asks for it, and it never changes."""
     fields = dataclasses.asdict(params)
     return keys.digest(b"privagg secagg params", msgspec.json.encode(fields, order="sorted"))
-
-
-def _choice(name: str, value: _Choice | str, kind: type[_Choice]) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(name, value, " or ".join(member.value for member in kind)) from None

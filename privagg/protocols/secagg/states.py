@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from privagg.errors import PeerError
+from privagg.protocols._common.order import Receipt, following, with_repeats
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.thresholds import Threat
@@ -62,14 +62,6 @@ ROUNDS = tuple(phase.title for phase in Phase if phase.value < Phase.DONE.value)
 """All rounds by name. Those of the graph and the consistency check exist in some threat models."""
 
 
-class Receipt(Enum):
-    """What became of a message."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated: the first one counts"
-    LATE = "late: its round is closed, it was not looked at"
-
-
 _P = Phase
 SEQUENCES: dict[Threat, tuple[Phase, ...]] = {
     Threat.SEMI_HONEST: (_P.ADVERTISE_KEYS, _P.SHARE_KEYS, _P.MASKED_INPUT, _P.UNMASKING),
@@ -96,11 +88,6 @@ _C = ClientState
 ClientTable = dict[tuple[ClientState, type[Message]], ClientState]
 
 
-def _with_repeats(steps: ClientTable) -> ClientTable:
-    """Add the retransmissions: the message that led to a state may come again in it."""
-    return steps | {(after, kind): after for (_, kind), after in steps.items()}
-
-
 _KEYS: ClientTable = {(_C.IDLE, messages.Start): _C.ADVERTISED}
 _INPUT: ClientTable = {(_C.SHARED, messages.ShareBundle): _C.MASKED}
 _UNMASK: ClientTable = {(_C.MASKED, messages.SurvivorSet): _C.UNMASKED}
@@ -110,13 +97,13 @@ _CHECK: ClientTable = {
 }
 
 CLIENT_TABLES: dict[Threat, ClientTable] = {
-    Threat.SEMI_HONEST: _with_repeats(
+    Threat.SEMI_HONEST: with_repeats(
         _KEYS | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED} | _INPUT | _UNMASK
     ),
-    Threat.ACTIVE: _with_repeats(
+    Threat.ACTIVE: with_repeats(
         _KEYS | {(_C.ADVERTISED, messages.KeyRoster): _C.SHARED} | _INPUT | _CHECK
     ),
-    Threat.SEMI_MALICIOUS: _with_repeats(
+    Threat.SEMI_MALICIOUS: with_repeats(
         _KEYS
         | {
             (_C.ADVERTISED, messages.GraphRequest): _C.COMMITTED,
@@ -151,13 +138,4 @@ def next_state(table: ClientTable, state: ClientState, message: Message) -> Clie
     PeerError
         If the table has no such pair: the server sent a message out of order.
     """
-    following = table.get((state, type(message)))
-    if following is None:
-        due = sorted({kind.__name__ for at, kind in table if at is state})
-        raise PeerError(
-            "server",
-            getattr(message, "round", "any"),
-            f"{type(message).__name__} to a client that has {state.value}; "
-            f"allowed here: {', '.join(due) or 'nothing: the round is over for this client'}",
-        )
-    return following
+    return following(table, state, message)

@@ -1,0 +1,133 @@
+"""What a round gives back: the aggregate, who was in it, what it cost, and whether it is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.encoding import Aggregate
+from privagg.protocols.lightsecagg.params import Params
+from privagg.protocols.lightsecagg.recovery import Blame
+from privagg.protocols.secagg.result import Truth
+from privagg.trees import Structure
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of one round.
+
+    Attributes
+    ----------
+    params : Params
+        The round.
+    sum, mean : array or tree
+        Sum over the survivors, weighted if the round is, and their (weighted) mean; of the shape of
+        one client's input, as of :class:`privagg.protocols.secagg.Result`.
+    count : int
+        Survivors in the sum.
+    weight_total : int
+        Sum of the weights; equals `count` in an unweighted round.
+    survivors : dict of round name to tuple of int
+        Who answered each round.
+    bytes_up, bytes_down : dict of round name to (clients,) int64 array
+        Encoded bytes per client.
+    seconds : dict of ``"client"`` or ``"server"`` to dict of round name to float
+        CPU seconds; the clients' are added up.
+    exact : bool
+        Whether the sum equals the plain sum: exactly for integers, within `error_bound` for floats.
+    max_error, error_bound : float
+        Largest difference of one coordinate to the plain sum, and what rounding can add to it.
+    clipped : int
+        Coordinates outside the clip, over all survivors: known only because this is a simulation.
+    blame : tuple of Blame
+        What the round got over, and whose it may be.
+    model_bound : bool
+        Whether clients answered only for those that were given the same model: where messages are
+        signed and a digest was given.
+    insecure_seed : bool
+        The run was seeded: whoever knows the seed knows every secret.
+    """
+
+    params: Params
+    sum: Any = field(repr=False)
+    mean: Any = field(repr=False)
+    count: int
+    weight_total: int
+    survivors: dict[str, tuple[int, ...]] = field(repr=False)
+    bytes_up: dict[str, NDArray[np.int64]] = field(repr=False)
+    bytes_down: dict[str, NDArray[np.int64]] = field(repr=False)
+    seconds: dict[str, dict[str, float]] = field(repr=False)
+    exact: bool
+    max_error: float
+    error_bound: float
+    clipped: int
+    blame: tuple[Blame, ...]
+    model_bound: bool
+    insecure_seed: bool
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        params: Params,
+        aggregate: Aggregate,
+        structure: Structure,
+        survivors: dict[str, tuple[int, ...]],
+        truth: Truth,
+        up: dict[str, NDArray[np.int64]],
+        down: dict[str, NDArray[np.int64]],
+        seconds: dict[str, dict[str, float]],
+        blame: tuple[Blame, ...],
+        model_bound: bool,
+        insecure_seed: bool,
+    ) -> Result:
+        """Compare the aggregate with the plain sum and put the pieces together."""
+        error = truth.error(aggregate.total)
+        bound, slack = params.encoding.rounding_bound(aggregate.count), 0.0
+        # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
+        if params.encoding.clip is not None:
+            scale = params.encoding.clip * params.encoding.max_weight * aggregate.count
+            slack = 4.0 * aggregate.count * float(np.finfo(np.float64).eps) * scale
+        right = error <= bound + slack and aggregate.weight_total == truth.weight
+        return cls(
+            params=params,
+            sum=structure.unflatten(aggregate.total, widen=True),
+            mean=structure.unflatten(aggregate.mean, widen=True),
+            count=aggregate.count,
+            weight_total=int(aggregate.weight_total),
+            survivors=survivors,
+            bytes_up=up,
+            bytes_down=down,
+            seconds=seconds,
+            exact=bool(right),
+            max_error=error,
+            error_bound=bound,
+            clipped=truth.clipped,
+            blame=blame,
+            model_bound=model_bound,
+            insecure_seed=insecure_seed,
+        )
+
+    @property
+    def bytes_up_per_client(self) -> float:
+        """Mean encoded bytes that a client which stayed to the end sent."""
+        return self._mean(self.bytes_up)
+
+    @property
+    def bytes_down_per_client(self) -> float:
+        """Mean encoded bytes that a client which stayed to the end received."""
+        return self._mean(self.bytes_down)
+
+    @property
+    def expansion(self) -> float:
+        """Bytes up and down per client over its vector's as it is."""
+        return (self.bytes_up_per_client + self.bytes_down_per_client) / self.params.raw_bytes
+
+    def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
+        stayed = list(self.survivors["unmasking"])
+        return float(sum(per_client[stayed].sum() for per_client in rounds.values()) / len(stayed))
