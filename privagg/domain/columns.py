@@ -170,7 +170,8 @@ def _of_arrow(values: pa.Array, labels: Sequence[Any], kind: str) -> NDArray[np.
         # One more place, for the nulls.
         table: NDArray[np.int64] = np.append(of_word, -1)
         at = pc.fill_null(values.indices.cast(pa.int64()), len(of_word))
-        return table[at.to_numpy(zero_copy_only=False)]
+        of_rows: NDArray[np.int64] = table[at.to_numpy(zero_copy_only=False)]
+        return of_rows
     if pa.types.is_null(values.type):
         return np.full(len(values), -1, np.int64)
     missing = values.is_null().to_numpy(zero_copy_only=False)

@@ -1,0 +1,26 @@
+"""Mechanisms of local differential privacy: each respondent randomises, an aggregator estimates.
+
+See :mod:`privagg.mechanisms.base` for what all of them promise.
+"""
+
+from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
+from privagg.mechanisms.estimate import Estimate
+from privagg.mechanisms.grr import GRR
+from privagg.mechanisms.postprocess import METHODS
+from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
+from privagg.mechanisms.reports import Reports
+from privagg.mechanisms.state import State
+
+__all__ = [
+    "Mechanism",
+    "FrequencyOracle",
+    "PureOracle",
+    "Reports",
+    "State",
+    "Estimate",
+    "METHODS",
+    "MECHANISMS",
+    "make",
+    "mechanism_from",
+    "GRR",
+]
