@@ -10,6 +10,7 @@ from privagg.mechanisms.postprocess import METHODS
 from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
 from privagg.mechanisms.reports import Reports
 from privagg.mechanisms.state import State
+from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
 __all__ = [
     "Mechanism",
@@ -23,4 +24,7 @@ __all__ = [
     "make",
     "mechanism_from",
     "GRR",
+    "SUE",
+    "OUE",
+    "UnaryEncoding",
 ]

@@ -51,6 +51,11 @@ class Draws:
         """Return the next `count` words of 64 bits."""
         return self._fill(np.zeros(count, np.uint64))
 
+    def fill(self, words: NDArray[Any]) -> None:
+        """Overwrite a contiguous array of uint32 or uint64 with the next words."""
+        words.fill(0)
+        self._fill(words.reshape(-1))
+
     def words(self, count: int, bits: int) -> NDArray[Any]:
         """Return the next `count` words of 32 or 64 bits."""
         return self.words32(count) if bits == 32 else self.words64(count)

@@ -10,10 +10,13 @@ from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.grr import GRR
+from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
 __all__ = ["MECHANISMS", "make", "mechanism_from"]
 
-MECHANISMS: Mapping[str, type[Mechanism]] = {cls.name: cls for cls in (GRR,)}
+MECHANISMS: Mapping[str, type[Mechanism]] = {
+    cls.name: cls for cls in (GRR, SUE, OUE, UnaryEncoding)
+}
 """The mechanisms by their names."""
 
 
