@@ -10,13 +10,22 @@ from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.grr import GRR
+from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
 __all__ = ["MECHANISMS", "make", "mechanism_from"]
 
-MECHANISMS: Mapping[str, type[Mechanism]] = {
-    cls.name: cls for cls in (GRR, SUE, OUE, UnaryEncoding)
-}
+_ALL: tuple[type[Mechanism], ...] = (
+    GRR,
+    SUE,
+    OUE,
+    UnaryEncoding,
+    BLH,
+    OLH,
+    LocalHashing,
+)
+
+MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}
 """The mechanisms by their names."""
 
 

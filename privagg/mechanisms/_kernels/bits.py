@@ -182,8 +182,8 @@ def count_bits(rows: Words, width: int) -> NDArray[np.int64]:
     positions = np.zeros((_DIGITS, lanes), np.uint64)
     by_lane = np.zeros((lanes, 64), np.int64)
     counted(flat, positions, by_lane)
-    counts = by_lane.reshape(_LANES, words * 64).sum(axis=0)
-    return counts[:width]
+    total: NDArray[np.int64] = by_lane.reshape(_LANES, words * 64).sum(axis=0)
+    return total[:width]
 
 
 _LANES = 8
