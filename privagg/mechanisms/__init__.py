@@ -11,6 +11,7 @@ from privagg.mechanisms.postprocess import METHODS
 from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
 from privagg.mechanisms.reports import Reports
 from privagg.mechanisms.state import State
+from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "BLH",
     "OLH",
     "LocalHashing",
+    "SubsetSelection",
 ]

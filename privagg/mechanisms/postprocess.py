@@ -1,8 +1,8 @@
 """Post-processing of raw estimates: it knows nothing of the values, and costs no privacy.
 
 After Wang, Li, Lopuhaa-Zwakenberg, Li, Skoric, "Locally Differentially Private Frequency Estimation
-with Consistency", NDSS 2020 (arXiv 1905.08320). All but Base-Cut return frequencies that are not
-negative and add up to 1.
+with Consistency", NDSS 2020 (arXiv 1905.08320). All of :data:`METHODS` but Base-Cut
+return frequencies that are not negative and add up to 1.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "METHODS",
     "base_cut",
     "clip_renormalise",
+    "consistent",
     "grr_mle",
     "norm_cut",
     "norm_sub",
@@ -158,6 +159,9 @@ def grr_mle(raw: Any, p: float, q: float) -> Vector:
     if not 0 < q < p < 1:
         raise UsageError("q", q, f"above 0 and below p = {p}")
     phi = values * (p - q) + q
+    if phi.min() < -1e-9 or abs(phi.sum() - 1) > 1e-6:
+        allowed = "raw estimates of generalised randomised response with these p and q"
+        raise UsageError("raw", "shares of reports that cannot be", allowed)
     order = np.argsort(phi, kind="stable")
     ordered = phi[order]
     dropped = np.arange(values.size)
@@ -171,15 +175,75 @@ def grr_mle(raw: Any, p: float, q: float) -> Vector:
     return _renormalised(np.maximum(theta, 0.0))
 
 
+def consistent(
+    raw: Any, variance: Any, groups: Any, totals: Any, total_variance: Any
+) -> tuple[Vector, Vector]:
+    """Make estimates of values and of groups of values agree, by weighted least squares.
+
+    Of all frequencies whose sums over the groups are the returned totals, these fit both kinds of
+    estimates best, each weighted by its variance; the estimates are taken to be independent.
+    Unbiased estimates stay unbiased, and no variance grows.
+
+    Parameters
+    ----------
+    raw : (k,) float array
+        Estimate of each value.
+    variance : float or (k,) float array
+        Variance of each, above 0.
+    groups : (k,) int array
+        The group of each value, from 0.
+    totals : (m,) float array
+        Estimate of each group.
+    total_variance : float or (m,) float array
+        Variance of each; 0 where a total is known.
+
+    Returns
+    -------
+    values : (k,) float64 array
+    totals : (m,) float64 array
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
+    values, sums = _checked(raw), _checked(totals, "totals")
+    own = _variances("variance", variance, values.size)
+    others = _variances("total_variance", total_variance, sums.size)
+    if own.min() <= 0:
+        raise UsageError("variance", "a variance of 0", "variances above 0")
+    member = np.asarray(groups)
+    if member.shape != values.shape or member.dtype.kind not in "iu":
+        raise UsageError("groups", f"{member.dtype} array of shape {member.shape}", "(k,) integers")
+    if int(member.min()) < 0 or int(member.max()) >= sums.size:
+        raise UsageError("groups", "a group out of range", f"0 to {sums.size - 1}")
+    count = sums.size
+    gap = sums - np.bincount(member, values, count)
+    share = gap / (np.bincount(member, own, count) + others + np.where(gap == 0, 1e-300, 0.0))
+    # A group without values keeps its total.
+    empty = np.bincount(member, minlength=count) == 0
+    found = values + own * share[member]
+    return found, np.where(empty, sums, np.bincount(member, found, count))
+
+
+def _variances(name: str, variance: Any, size: int) -> Vector:
+    found = np.asarray(variance)
+    if found.dtype.kind not in "iuf" or found.shape not in ((), (size,)):
+        raise UsageError(name, f"{found.dtype} array of shape {found.shape}", f"({size},) floats")
+    if not bool((np.isfinite(found) & (found >= 0)).all()):
+        raise UsageError(name, "a negative or infinite one", "finite variances from 0")
+    return np.broadcast_to(found.astype(np.float64), (size,))
+
+
 def _renormalised(values: Vector) -> Vector:
     """Divide by the sum, which is 1 but for rounding or has just been cut."""
     return np.asarray(values / values.sum(), np.float64)
 
 
-def _checked(raw: Any) -> Vector:
+def _checked(raw: Any, name: str = "raw") -> Vector:
     values = np.asarray(raw)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-        raise UsageError("raw", f"{values.dtype} array of shape {values.shape}", "(k,) floats")
+        raise UsageError(name, f"{values.dtype} array of shape {values.shape}", "(k,) floats")
     if not np.isfinite(values).all():
-        raise UsageError("raw", "a number that is not finite", "finite estimates")
+        raise UsageError(name, "a number that is not finite", "finite estimates")
     return values.astype(np.float64)

@@ -11,6 +11,7 @@ from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
 __all__ = ["MECHANISMS", "make", "mechanism_from"]
@@ -23,6 +24,7 @@ _ALL: tuple[type[Mechanism], ...] = (
     BLH,
     OLH,
     LocalHashing,
+    SubsetSelection,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}
