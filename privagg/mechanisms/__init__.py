@@ -6,6 +6,7 @@ See :mod:`privagg.mechanisms.base` for what all of them promise.
 from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
 from privagg.mechanisms.estimate import Estimate
 from privagg.mechanisms.grr import GRR
+from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
 from privagg.mechanisms.postprocess import METHODS
 from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
@@ -33,4 +34,5 @@ __all__ = [
     "OLH",
     "LocalHashing",
     "SubsetSelection",
+    "HadamardResponse",
 ]

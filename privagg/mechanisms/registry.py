@@ -10,6 +10,7 @@ from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.grr import GRR
+from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
 from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
@@ -25,6 +26,7 @@ _ALL: tuple[type[Mechanism], ...] = (
     OLH,
     LocalHashing,
     SubsetSelection,
+    HadamardResponse,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}

@@ -94,5 +94,8 @@ def positions_of(rows: Words, w: int) -> NDArray[np.uint32]:
 
 def set_sizes(rows: Words) -> NDArray[np.int64]:
     """Return how many bits of each row are set."""
-    total: NDArray[np.int64] = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-    return total
+    sizes = np.zeros(len(rows), np.int64)
+    for start in range(0, len(rows), 1 << 12):
+        octets = rows[start : start + (1 << 12)].astype("<u8", copy=False).view(np.uint8)
+        sizes[start : start + (1 << 12)] = np.unpackbits(octets, axis=1).sum(axis=1)
+    return sizes
