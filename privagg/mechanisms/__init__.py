@@ -11,6 +11,7 @@ from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
 from privagg.mechanisms.postprocess import METHODS
+from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
 from privagg.mechanisms.reports import Reports
@@ -38,6 +39,7 @@ __all__ = [
     "LocalHashing",
     "SubsetSelection",
     "HadamardResponse",
+    "PGR",
     "SHE",
     "THE",
     "RandomizedResponse",

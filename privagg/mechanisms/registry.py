@@ -13,6 +13,7 @@ from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
@@ -29,6 +30,7 @@ _ALL: tuple[type[Mechanism], ...] = (
     LocalHashing,
     SubsetSelection,
     HadamardResponse,
+    PGR,
     SHE,
     THE,
     RandomizedResponse,
