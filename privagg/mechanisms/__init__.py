@@ -5,6 +5,7 @@ See :mod:`privagg.mechanisms.base` for what all of them promise.
 
 from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
 from privagg.mechanisms.channel import Channel
+from privagg.mechanisms.count_mean_sketch import CMS, HCMS
 from privagg.mechanisms.estimate import Estimate
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
@@ -40,6 +41,8 @@ __all__ = [
     "SubsetSelection",
     "HadamardResponse",
     "PGR",
+    "CMS",
+    "HCMS",
     "SHE",
     "THE",
     "RandomizedResponse",

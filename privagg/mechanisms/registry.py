@@ -9,6 +9,7 @@ from typing import Any
 from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
+from privagg.mechanisms.count_mean_sketch import CMS, HCMS
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
@@ -31,6 +32,8 @@ _ALL: tuple[type[Mechanism], ...] = (
     SubsetSelection,
     HadamardResponse,
     PGR,
+    CMS,
+    HCMS,
     SHE,
     THE,
     RandomizedResponse,
