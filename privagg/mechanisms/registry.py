@@ -14,6 +14,8 @@ from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.longitudinal import LGRR, LOSUE
+from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.subset import SubsetSelection
@@ -37,6 +39,10 @@ _ALL: tuple[type[Mechanism], ...] = (
     SHE,
     THE,
     RandomizedResponse,
+    LGRR,
+    LOSUE,
+    LOLOHA,
+    DBitFlip,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}
