@@ -170,7 +170,7 @@ class Longitudinal(PureOracle):
             raise UsageError("who", f"{everyone.size} respondents", f"{codes.size} different ones")
         draws = Draws(entropy)
         columns = self._report(codes, everyone, memory, draws)
-        return Reports(self.digest, self.layout, columns, draws.insecure or memory.insecure)
+        return self._reports(columns, draws.insecure or memory.insecure)
 
     def spent(self, memory: Memory) -> NDArray[np.float64]:
         """Return the epsilon that each respondent has spent so far, ``(respondents,)``.
