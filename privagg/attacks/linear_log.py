@@ -121,6 +121,11 @@ class Log:
         return cls(names, labels, matrix, _missing(labels))
 
     @property
+    def numbered(self) -> bool:
+        """Whether all rounds are called by numbers."""
+        return _numbers(self.rounds) is not None
+
+    @property
     def cohorts(self) -> NDArray[np.int64]:
         """Clients with a weight in each round."""
         return np.asarray(np.count_nonzero(self.weights, axis=1), np.int64)
