@@ -34,6 +34,7 @@ EXTRAS = {
     "torch": ("torch", "opacus"),
     "flower": ("flwr",),
     "plots": ("matplotlib", "jinja2"),
+    "audit": ("scipy",),
     "notebooks": ("jupyterlab", "ipykernel"),
     "gpu": ("numba-cuda",),
 }

@@ -65,6 +65,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.audit_secagg:secagg",
                 "Audit a secure aggregation round from its transcript.",
             ),
+            "linear": Leaf(
+                "privagg.cli.audit_linear:linear",
+                "Audit who took part in which rounds: whose input the sums give away, and when.",
+            ),
         },
     ),
     "data": Branch(
