@@ -7,11 +7,13 @@ import numpy as np
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, check_field, element_array, elements
+from privagg.field.devices import on_device
 from privagg.field.params import M61, Field
 
 __all__ = ["evaluate", "lagrange_weights", "lagrange_weights_at_zero"]
 
 
+@on_device
 def evaluate(coefficients: Elements, points: Elements, field: Field = M61) -> Elements:
     """Evaluate m polynomials at n points.
 
@@ -43,6 +45,7 @@ def evaluate(coefficients: Elements, points: Elements, field: Field = M61) -> El
     )
 
 
+@on_device
 def lagrange_weights_at_zero(points: Elements, field: Field = M61) -> Elements:
     """Weights that turn values of a polynomial into its constant term.
 
@@ -72,6 +75,7 @@ def lagrange_weights_at_zero(points: Elements, field: Field = M61) -> Elements:
     return backend(field).lagrange_weights_at_zero(checked)
 
 
+@on_device
 def lagrange_weights(points: Elements, targets: Elements, field: Field = M61) -> Elements:
     """Weights that turn a polynomial's values at some points into its values at others.
 
