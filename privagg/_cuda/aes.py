@@ -159,11 +159,7 @@ def _last_round(shared: Any, lane: Any, a: Any, b: Any, c: Any, d: Any, key: Any
     third = (_look_up(shared, (c >> _16) & _BYTE, lane) >> _8) & _BYTE
     fourth = (_look_up(shared, (d >> _24) & _BYTE, lane) >> _8) & _BYTE
     return np.uint32(
-        first
-        ^ np.uint32(second << _8)
-        ^ np.uint32(third << _16)
-        ^ np.uint32(fourth << _24)
-        ^ key
+        first ^ np.uint32(second << _8) ^ np.uint32(third << _16) ^ np.uint32(fourth << _24) ^ key
     )
 
 
@@ -179,7 +175,9 @@ def _swap(word: Any) -> Any:
 
 
 @device
-def block_words(shared: Any, lane: Any, keys: Any, base: Any, rounds: Any, high: Any, low: Any) -> Any:
+def block_words(
+    shared: Any, lane: Any, keys: Any, base: Any, rounds: Any, high: Any, low: Any
+) -> Any:
     """Return the four words of the encryption of one counter.
 
     Parameters

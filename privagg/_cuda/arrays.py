@@ -29,6 +29,7 @@ __all__ = [
     "device_of",
     "empty",
     "flat",
+    "free",
     "grid",
     "is_device_array",
     "launch",
@@ -186,6 +187,14 @@ def upload(array: np.ndarray[Any, Any]) -> Any:
     from numba import cuda
 
     return cuda.to_device(array)
+
+
+def free() -> None:
+    """Give memory of arrays that are no more back to the device; Numba would wait for more."""
+    from numba import cuda
+
+    if not SIMULATED:
+        cuda.current_context().deallocations.clear()
 
 
 def flat(array: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda, types
 
 from privagg._cuda import aes
-from privagg._cuda.arrays import empty, grid, launch, upload
+from privagg._cuda.arrays import grid, launch, upload
 from privagg._cuda.jit import device, kernel
 from privagg._cuda.streams import AES_THREADS, round_keys
 

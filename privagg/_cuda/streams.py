@@ -22,7 +22,7 @@ AES_THREADS = 32 if arrays.SIMULATED else 256
 """A multiple of the lanes: the table's copies are one for each."""
 
 _WANTED_THREADS = 16 if arrays.SIMULATED else 1 << 18
-"""Threads that keep a large device busy; a short vector's seeds are taken in groups to have them."""
+"""Threads that keep a large device busy; a short vector's seeds are taken in groups."""
 
 _LEAST_GROUP = 2 if arrays.SIMULATED else 32
 """Seeds of a group at least, so that the atomic additions stay few."""
@@ -70,6 +70,7 @@ def accumulate_chacha20(
             blocks,
             skipped,
         )
+        arrays.free()
 
 
 def accumulate_aes(
@@ -103,6 +104,7 @@ def accumulate_aes(
             skipped,
             shared=aes.TABLE_BYTES,
         )
+        arrays.free()
 
 
 def round_keys(keys: NDArray[np.uint8], table: Any) -> Any:
