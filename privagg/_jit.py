@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-__all__ = ["JIT", "kernel"]
+__all__ = ["JIT", "inlined", "kernel"]
 
 _NUMBA_IS_OFF = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in ("", "0")
 
@@ -41,3 +41,18 @@ def kernel(function: _F) -> _F:
             raise
         compiled = numba.njit(nogil=True)(function)
     return cast(_F, compiled)
+
+
+def inlined(function: _F) -> _F:
+    """Mark a small helper whose statements Numba copies into the kernels that call it.
+
+    A helper that is a kernel of its own comes in as optimised code, where comparisons of unsigned
+    sums have become overflow instructions of one lane: LLVM then does not vectorise the loop around
+    it. Arithmetic of 64-bit words with carries wants this decorator. With ``PRIVAGG_JIT=0`` the
+    function is returned as it is.
+    """
+    if not JIT:
+        return function
+    import numba
+
+    return cast(_F, numba.njit(inline="always")(function))

@@ -9,6 +9,15 @@ with names are in :data:`FIELDS`; :func:`prime_field` and :func:`ring` make othe
 
 from privagg.field.arithmetic import add, inverse, mul, mul_add, neg, power, sub
 from privagg.field.checks import Elements, elements, integers
+from privagg.field.elimination import Elimination
+from privagg.field.linear import (
+    inverse_matrix,
+    null_space,
+    rank,
+    row_echelon,
+    row_space,
+    solve,
+)
 from privagg.field.params import (
     F128,
     FIELDS,
@@ -21,9 +30,16 @@ from privagg.field.params import (
     prime_field,
     ring,
 )
-from privagg.field.polynomials import evaluate, lagrange_weights, lagrange_weights_at_zero
+from privagg.field.polynomials import (
+    evaluate,
+    interpolate,
+    lagrange_weights,
+    lagrange_weights_at_zero,
+    vandermonde,
+)
 from privagg.field.products import dot, matmul, weighted_sum
 from privagg.field.sampling import ByteSource, uniform
+from privagg.field.transforms import inverse_ntt, ntt, polynomial_product, root_of_unity
 
 __all__ = [
     "F128",
@@ -34,6 +50,7 @@ __all__ = [
     "Algebra",
     "ByteSource",
     "Elements",
+    "Elimination",
     "Field",
     "Ring",
     "add",
@@ -41,17 +58,29 @@ __all__ = [
     "elements",
     "evaluate",
     "integers",
+    "interpolate",
     "inverse",
+    "inverse_matrix",
+    "inverse_ntt",
     "lagrange_weights",
     "lagrange_weights_at_zero",
     "matmul",
     "mul",
     "mul_add",
     "neg",
+    "ntt",
+    "null_space",
+    "polynomial_product",
     "power",
     "prime_field",
+    "rank",
     "ring",
+    "root_of_unity",
+    "row_echelon",
+    "row_space",
+    "solve",
     "sub",
     "uniform",
+    "vandermonde",
     "weighted_sum",
 ]

@@ -1,16 +1,19 @@
-"""Polynomials over a field: evaluation at many points, interpolation at others or at zero."""
+"""Polynomials over a field: evaluation at many points, interpolation, Vandermonde matrices."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, check_field, element_array, elements
 from privagg.field.devices import on_device
 from privagg.field.params import M61, Field
 
-__all__ = ["evaluate", "lagrange_weights", "lagrange_weights_at_zero"]
+__all__ = ["evaluate", "interpolate", "lagrange_weights", "lagrange_weights_at_zero", "vandermonde"]
+
+_BLOCK = 2**20  # elements of working memory in interpolate
 
 
 @on_device
@@ -119,6 +122,111 @@ def lagrange_weights(points: Elements, targets: Elements, field: Field = M61) ->
     weights[on_a_point] = 0
     weights[hit] = one
     return weights
+
+
+def vandermonde(points: Elements, columns: int, field: Field = M61) -> Elements:
+    """Return the powers of points: ``vandermonde(x, t) @ coefficients`` evaluates polynomials.
+
+    Parameters
+    ----------
+    points : ndarray of field.dtype, shape (n,)
+        Canonical elements; zero and repeated points are allowed.
+    columns : int
+        How many powers, 0 or more.
+    field : Field
+        The field.
+
+    Returns
+    -------
+    ndarray of field.dtype, shape (n, columns)
+        ``points[i]**j`` in row i, column j; ``0**0`` is 1.
+
+    Raises
+    ------
+    UsageError
+        Wrong dtype or number of axes, an element out of range, no whole number of columns.
+    """
+    check_field(field)
+    checked = element_array("points", points, field, ndim=1)
+    count = whole("columns", columns, 0, 2**62)
+    code = backend(field)
+    powers = np.empty((len(checked), count, *checked.shape[1:]), field.dtype)
+    powers[:, :1] = elements(1, field)
+    next_power, done = checked, 1
+    while done < count:
+        # Columns double: x**(done + j) = x**done * x**j.
+        part = powers[:, : min(done, count - done)]
+        factor = np.broadcast_to(next_power[:, np.newaxis], part.shape)
+        powers[:, done : done + part.shape[1]] = code.mul(part, factor)
+        next_power, done = code.mul(next_power, next_power), 2 * done
+    return powers
+
+
+def interpolate(points: Elements, values: Elements, field: Field = M61) -> Elements:
+    """Return the coefficients of the polynomials through given points.
+
+    Lagrange's formula with the quotients of ``prod_k (x - points[k])``: t**2 * (m + 3)
+    multiplications. At powers of a root of unity, :func:`privagg.field.inverse_ntt` is faster.
+
+    Parameters
+    ----------
+    points : ndarray of field.dtype, shape (t,)
+        Canonical elements, distinct; at least one.
+    values : ndarray of field.dtype, shape (t, m)
+        Value of polynomial j at point i in row i, column j.
+    field : Field
+        The field.
+
+    Returns
+    -------
+    ndarray of field.dtype, shape (t, m)
+        Column j holds the one polynomial j of degree below t, the constant term first, so that
+        ``evaluate(coefficients, points)`` is `values`.
+
+    Raises
+    ------
+    UsageError
+        Wrong dtype or number of axes, no point, an element out of range, a repeated point, not one
+        row of values for each point.
+    """
+    nodes = _distinct_points(points, field)
+    given = element_array("values", values, field, ndim=2)
+    t = len(nodes)
+    if len(given) != t:
+        raise UsageError("values", f"{len(given)} rows", f"{t}, one for each point")
+    code = backend(field)
+    master = _from_roots(nodes, field)
+    coefficients = np.zeros_like(given)
+    block = max(1, _BLOCK // t)
+    for start in range(0, t, block):
+        some = nodes[start : start + block]
+        # Synthetic division of the master polynomial by x - x_i, for all points of the block.
+        quotients = np.empty((t, *some.shape), field.dtype)
+        quotients[t - 1] = elements(1, field)
+        for k in range(t - 2, -1, -1):
+            above = np.broadcast_to(master[k + 1], some.shape)
+            quotients[k] = code.mul_add(quotients[k + 1], some, above)
+        slope = np.zeros_like(some)
+        for row in quotients[::-1]:
+            slope = code.mul_add(slope, some, row)
+        weights = np.broadcast_to(
+            code.inverse(slope)[:, np.newaxis], given[start : start + block].shape
+        )
+        scaled = code.mul(given[start : start + block], weights)
+        coefficients = code.add(coefficients, code.matmul(quotients, scaled))
+    return coefficients
+
+
+def _from_roots(roots: Elements, field: Field) -> Elements:
+    """Return the t + 1 coefficients of ``prod_k (x - roots[k])``, the constant term first."""
+    code = backend(field)
+    product = elements([1], field)
+    for root in code.sub(np.zeros_like(roots), roots):
+        shifted = np.concatenate([np.zeros_like(product[:1]), product])
+        scaled = code.mul(product, np.broadcast_to(root, product.shape))
+        shifted[:-1] = code.add(shifted[:-1], scaled)
+        product = shifted
+    return product
 
 
 def _distinct_points(points: object, field: Field) -> Elements:
