@@ -37,7 +37,7 @@ from privagg.field.polynomials import (
     lagrange_weights_at_zero,
     vandermonde,
 )
-from privagg.field.products import dot, matmul, weighted_sum
+from privagg.field.products import dot, matmul, sum_rows, weighted_sum
 from privagg.field.sampling import ByteSource, uniform
 from privagg.field.transforms import inverse_ntt, ntt, polynomial_product, root_of_unity
 
@@ -80,6 +80,7 @@ __all__ = [
     "row_space",
     "solve",
     "sub",
+    "sum_rows",
     "uniform",
     "vandermonde",
     "weighted_sum",

@@ -37,6 +37,9 @@ class Backend(Protocol):
     def dot(self, a: Elements, b: Elements) -> Elements:
         """Return the 0-d sum of products of two vectors."""
 
+    def sum_rows(self, rows: Elements) -> Elements:
+        """Return (m,) sums of the (n, m) rows."""
+
     def weighted_sum(self, weights: Elements, rows: Elements) -> Elements:
         """Return (m,) sums of the (t, m) rows with the (t,) weights."""
 
@@ -60,10 +63,14 @@ def backend(field: Algebra) -> Backend:
         `field` is neither a field nor a ring.
     """
     check_algebra(field)
-    if JIT and field == M61:
+    if not JIT:
+        from privagg.field.plain import Plain
+
+        return Plain(field)
+    if field == M61:
         from privagg.field import m61
 
         return m61
-    from privagg.field.plain import Plain
+    from privagg.field.kernels import Kernels
 
-    return Plain(field)
+    return Kernels(field)

@@ -30,6 +30,7 @@ __all__ = [
     "mul",
     "mul_add",
     "sub",
+    "sum_rows",
     "weighted_sum",
 ]
 
@@ -192,6 +193,18 @@ def _weighted_sum(weights: Elements, rows: Elements, out: Elements) -> None:
 
 
 @kernel
+def _sum_rows(rows: Elements, out: Elements) -> None:
+    for start in range(0, out.size, _TILE):
+        stop = min(out.size, start + _TILE)
+        part = out[start:stop]
+        for k in range(rows.shape[0]):
+            row = rows[k][start:stop]
+            for i in range(stop - start):
+                total = part[i] + row[i]
+                part[i] = total - _P if total >= _P else total
+
+
+@kernel
 def _matmul(a: Elements, b: Elements, out: Elements) -> None:
     for i in range(a.shape[0]):
         _weighted_sum(a[i], b, out[i])
@@ -297,6 +310,13 @@ def inverse(a: Elements) -> Elements:
 def dot(a: Elements, b: Elements) -> Elements:
     """Return the 0-d sum of the products of two vectors of one length, below 2**32."""
     return np.array(_dot(_flat(a), _flat(b)), np.uint64)
+
+
+def sum_rows(rows: Elements) -> Elements:
+    """Return the sum of the rows, shape (m,)."""
+    out = np.zeros(rows.shape[1], np.uint64)
+    _sum_rows(np.ascontiguousarray(rows), out)
+    return out
 
 
 def weighted_sum(weights: Elements, rows: Elements) -> Elements:

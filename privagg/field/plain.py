@@ -117,6 +117,13 @@ class Plain:
         """Return the 0-d sum of the products of two vectors."""
         return np.asarray(self.matmul(a[np.newaxis], b[:, np.newaxis])[0, 0])
 
+    def sum_rows(self, rows: Elements) -> Elements:
+        """Return the sum of the rows, shape (m,)."""
+        total = np.zeros(rows.shape[1:], self.field.dtype)
+        for row in rows:
+            total = self.add(total, row)
+        return total
+
     def weighted_sum(self, weights: Elements, rows: Elements) -> Elements:
         """Return ``sum_k weights[k] * rows[k]``, shape (m,)."""
         return np.asarray(self.matmul(weights[np.newaxis], rows)[0])

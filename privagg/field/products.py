@@ -12,7 +12,7 @@ from privagg.field.checks import Elements, element_array
 from privagg.field.devices import on_device
 from privagg.field.params import M61, Algebra
 
-__all__ = ["dot", "matmul", "weighted_sum"]
+__all__ = ["dot", "matmul", "sum_rows", "weighted_sum"]
 
 
 @on_device
@@ -41,6 +41,30 @@ def dot(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     if left.shape != right.shape:
         raise UsageError("b", f"{len(right)} elements", f"{len(left)}, as many as a has")
     return backend(field).dot(left, right)
+
+
+@on_device
+def sum_rows(rows: Elements, field: Algebra = M61) -> Elements:
+    """Add up the rows of a matrix.
+
+    Parameters
+    ----------
+    rows : ndarray of field.dtype, shape (n, m)
+        Canonical elements.
+    field : Field or Ring
+        What they are elements of.
+
+    Returns
+    -------
+    ndarray of field.dtype, shape (m,)
+        The sums; zeros if there are no rows.
+
+    Raises
+    ------
+    UsageError
+        Wrong dtype or number of axes, an element out of range.
+    """
+    return backend(field).sum_rows(element_array("rows", rows, field, ndim=2))
 
 
 @on_device

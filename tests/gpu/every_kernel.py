@@ -49,6 +49,7 @@ def of_field(field: Algebra) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
         "lagrange": (array, array, array, I64, I64, FLAGS),
         "twiddles": (array, array, I64, I64),
         "butterflies": (array, array, array, I64, I64, I64),
+        "sum_rows": (array, array, I64, I64),
     }
     groups = [elementwise_kernels(field), product_kernels(field)]
     if isinstance(field, Field):

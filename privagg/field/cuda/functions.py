@@ -23,6 +23,7 @@ __all__ = [
     "add",
     "dot",
     "evaluate",
+    "inverse_ntt",
     "inverse",
     "lagrange_weights",
     "lagrange_weights_at_zero",
@@ -30,8 +31,10 @@ __all__ = [
     "mul",
     "mul_add",
     "neg",
+    "ntt",
     "power",
     "sub",
+    "sum_rows",
     "weighted_sum",
 ]
 
@@ -190,6 +193,18 @@ def _one_element(out: Any) -> Any:
     return out if len(out.shape) == 1 else out.reshape(1)
 
 
+def sum_rows(rows: Any, field: Algebra = M61) -> Any:
+    """Return the sums of columns; see :func:`privagg.field.sum_rows`."""
+    with operands(field, 2, rows=rows) as call:
+        ((n, m),) = call.shapes
+        call.check()
+        out = new((m,), field)
+        if m:
+            kernel = _product_kernels(field).sum_rows
+            launch(kernel, *grid(m), *call.arrays, arrays.flat(out), n, m)
+        return out
+
+
 def weighted_sum(weights: Any, rows: Any, field: Algebra = M61) -> Any:
     """Return the sum of weighted rows; see :func:`privagg.field.weighted_sum`."""
     with operands(field, weights=weights, rows=rows) as call:
@@ -283,3 +298,17 @@ def _lagrange(points: Any, targets: Any, field: Field) -> tuple[Any, bool]:
         if repeated:
             raise UsageError("points", "a repeated point", "distinct points")
         return out, bool(has_zero)
+
+
+def ntt(a: Any, field: Field) -> Any:
+    """Transform vectors; see :func:`privagg.field.ntt`."""
+    from privagg.field.cuda.transforms import transform
+
+    return transform(a, field, inverse=False)
+
+
+def inverse_ntt(a: Any, field: Field) -> Any:
+    """Undo :func:`ntt`; see :func:`privagg.field.inverse_ntt`."""
+    from privagg.field.cuda.transforms import transform
+
+    return transform(a, field, inverse=True)

@@ -72,6 +72,14 @@ def product_kernels(field: Algebra) -> SimpleNamespace:
             store(out, j, finish(sums))
 
     @kernel
+    def sum_rows(rows: Any, out: Any, n: Any, m: Any) -> None:
+        for j in range(cuda.grid(1), m, cuda.gridsize(1)):
+            value = zero()
+            for k in range(n):
+                value = plus(value, load(rows, k * m + j))
+            store(out, j, value)
+
+    @kernel
     def matmul(a: Any, b: Any, out: Any, n: Any, t: Any, m: Any) -> None:
         # A block takes THREADS columns of b and four rows of a, whose elements all its threads need
         # at the same time: they come from shared memory.
@@ -137,6 +145,7 @@ def product_kernels(field: Algebra) -> SimpleNamespace:
     return SimpleNamespace(
         dot=dot,
         total=total,
+        sum_rows=sum_rows,
         weighted_sum=weighted_sum,
         matmul=matmul,
         evaluate=evaluate,
