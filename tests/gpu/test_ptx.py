@@ -35,8 +35,13 @@ def test_every_kernel_compiles(capability):
     lines = [line.rsplit(": ", 1) for line in done.stdout.splitlines()]
     assert len({name for name, _ in lines}) == len(lines) > 100
     for name, counts in lines:
-        instructions, calls, fused, _ = map(int, re.findall(r"\d+", counts))
+        instructions, calls, fused, local, *assembled = map(int, re.findall(r"\d+", counts))
         assert instructions > 0, name
         assert calls == 0, f"{name}: a function was not inlined"
         # A fused multiplication rounds otherwise than the host does.
         assert fused == 0, name
+        assert local == 0, f"{name}: an array is not in registers"
+        if assembled:
+            registers, spilled = assembled
+            assert registers <= 128, f"{name}: a block of 512 threads would not fit"
+            assert spilled == 0, name
