@@ -2,14 +2,15 @@
 
 Two families are kept apart, as an auditor needs them: what *you* did (:class:`UsageError`,
 :class:`CapacityError`) and what *they* did (:class:`PeerError`). :class:`Abort` is neither: a
-protocol stopped because too few parties were left, and nothing was revealed.
+protocol stopped because too few parties were left, and nothing was revealed. Nor is
+:class:`WorkerLost`, of a simulation whose process was ended.
 
 Each class carries the exit code with which the command line ends.
 """
 
 from __future__ import annotations
 
-__all__ = ["Abort", "CapacityError", "PeerError", "PrivaggError", "UsageError"]
+__all__ = ["Abort", "CapacityError", "PeerError", "PrivaggError", "UsageError", "WorkerLost"]
 
 
 class PrivaggError(Exception):
@@ -94,3 +95,26 @@ class Abort(PrivaggError):
         self.alive = alive
         self.needed = needed
         super().__init__(f"{reason}: {alive} left, {needed} needed")
+
+
+class WorkerLost(PrivaggError):
+    """A worker process ended before its work was done. Nothing was revealed; start again.
+
+    Parameters
+    ----------
+    worker : str
+        Which one.
+    end : str
+        How it ended.
+    doing : str
+        What it was asked to do.
+    """
+
+    def __init__(self, worker: str, end: str, doing: str) -> None:
+        self.worker = worker
+        self.end = end
+        self.doing = doing
+        super().__init__(
+            f"{worker} {end} during {doing}. If the memory was short, use fewer workers or a "
+            "smaller round."
+        )

@@ -1,30 +1,27 @@
-"""Secret sharing and the field under it: sharing, interpolation, rebuilding."""
+"""Fields: their arithmetic, and secret sharing on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import ceil
+from collections.abc import Collection
 
-import numpy as np
-from Crypto.Protocol.SecretSharing import Shamir
-
-from privagg import field, sharing
-from privagg.bench import flower, peers
-from privagg.bench.clock import cycles_per_second, race
-from privagg.bench.peers import Work
-from privagg.bench.rows import OURS, Case, Row, Step, report, sizes
-from privagg.entropy import OS
+from privagg.bench import arithmetic, peers_field, sharing
+from privagg.bench.clock import cycles_per_second
+from privagg.bench.rows import Step, report
 from privagg.errors import UsageError
 from privagg.report import Report
 
-__all__ = ["bench"]
+__all__ = ["PARTS", "bench"]
 
-_SMALL = 24
-"""Clients of the measurement from which slow contestants are extrapolated."""
+PARTS = ("arithmetic", "sharing")
+"""What can be timed."""
 
 
 def bench(
     *,
+    parts: Collection[str] = PARTS,
+    length: int = 1 << 16,
+    columns: int = 5000,
+    transform: int = 1 << 20,
     clients: int = 1000,
     threshold: int | None = None,
     secrets: int = 1000,
@@ -32,10 +29,19 @@ def bench(
     against_flower: bool = False,
     step: Step = lambda phase, done, total: None,
 ) -> Report:
-    """Time Shamir's secret sharing and its parts.
+    """Time the arithmetic of the fields, and Shamir's secret sharing and its parts.
 
     Parameters
     ----------
+    parts : collection of str
+        ``arithmetic``, ``sharing`` or both.
+    length : int
+        Elements of the vectors that are multiplied.
+    columns : int
+        Columns of the matrices: 100 x 70 times 70 x `columns`, as a client of LightSecAgg encodes
+        20 times as many coordinates for 99 others.
+    transform : int
+        Length of the number-theoretic transforms, a power of two from 4.
     clients : int
         Shares of a secret, n.
     threshold : int, optional
@@ -43,7 +49,7 @@ def bench(
     secrets : int
         Secrets rebuilt at once.
     repeats : int
-        Repetitions, whose median is shown.
+        Repetitions, whose median is shown; fewer of what is slow.
     against_flower : bool
         Also time Flower's create_shares and combine_shares.
     step : callable
@@ -52,131 +58,29 @@ def bench(
     Raises
     ------
     UsageError
-        If a number is out of its range, or Flower is asked for and not installed.
+        If a number is out of its range, a part is none, or Flower is asked for and not installed.
     """
-    needed = ceil(2 * clients / 3) if threshold is None else threshold
-    sizes(clients=clients, threshold=needed, secrets=secrets, repeats=repeats)
-    if not 2 <= needed <= clients:
-        raise UsageError("threshold", needed, f"2 to {clients}, the number of clients")
-    if against_flower:
-        flower.require()
+    wrong = sorted(set(parts) - set(PARTS), key=str)
+    if wrong or not parts:
+        raise UsageError("parts", wrong[0] if wrong else "none", " or ".join(PARTS))
     hertz = cycles_per_second()
-    works: tuple[Callable[[], Case], ...] = (
-        lambda: _share(clients, needed, repeats, against_flower),
-        lambda: _weights(needed, repeats),
-        lambda: _combine(clients, needed, secrets, repeats, against_flower),
-        lambda: _multiply(repeats),
+    calculations = arithmetic.cases(
+        length=length, columns=columns, transform=transform, repeats=repeats, hertz=hertz
     )
+    shares = sharing.cases(
+        clients=clients,
+        threshold=threshold,
+        secrets=secrets,
+        repeats=repeats,
+        against_flower=against_flower,
+    )
+    works = calculations if "arithmetic" in parts else []
+    works += shares if "sharing" in parts else []
     cases = []
     for done, work in enumerate(works):
-        step("secret sharing", done, len(works))
+        step("fields", done, len(works))
         cases.append(work())
-    step("secret sharing", len(works), len(works))
-    return report("Secret sharing", cases, hertz=hertz)
-
-
-def _rows(contestants: dict[str, Work], repeats: int) -> list[Row]:
-    timed = race(contestants, repeats=repeats)
-    return [Row(who=who, timing=timing) for who, timing in timed.items()]
-
-
-def _share(clients: int, threshold: int, repeats: int, against_flower: bool) -> Case:
-    secret = np.frombuffer(OS.take(sharing.SECRET_BYTES), np.uint8).reshape(1, -1)
-    points = np.arange(1, clients + 1, dtype=np.uint64)
-    contestants: dict[str, Work] = {
-        f"{OURS}.sharing.split": lambda: sharing.split(secret, threshold, points, OS)
-    }
-    contestants |= peers.sharers(threshold, clients)
-    rows = _rows(contestants, repeats)
-    # These take clients * threshold steps, of the same kind at any size.
-    small_clients, small = min(clients, _SMALL), min(threshold, _SMALL)
-    slow: dict[str, Work] = {
-        "pycryptodome Shamir.split": lambda: Shamir.split(small, small_clients, bytes(16))
-    }
-    if against_flower:
-        slow["Flower create_shares of 32 bytes"] = flower.share(small, small_clients, bytes(32))
-    factor = clients * threshold / (small_clients * small)
-    rows += _extrapolated(
-        slow, repeats, factor, f"n = {small_clients}, t = {small}, by the product of n and t"
-    )
-    return Case(
-        name=f"a secret of 128 bits shared among n = {clients}, t = {threshold}",
-        rows=rows,
-        amount=sharing.LIMBS * clients * threshold,
-        unit="terms",
-    )
-
-
-def _weights(threshold: int, repeats: int) -> Case:
-    points = np.arange(1, threshold + 1, dtype=np.uint64)
-    listed = points.tolist()
-    return Case(
-        name=f"Lagrange's weights of {threshold} points, once per set of survivors",
-        rows=_rows(
-            {
-                f"{OURS}.sharing.Combiner": lambda: sharing.Combiner(points),
-                "plain Python integers": lambda: peers.python_weights(listed),
-            },
-            repeats,
-        ),
-        amount=threshold**2,
-        unit="terms",
-    )
-
-
-def _combine(
-    clients: int, threshold: int, secrets: int, repeats: int, against_flower: bool
-) -> Case:
-    points = np.arange(1, threshold + 1, dtype=np.uint64)
-    combiner = sharing.Combiner(points)
-    shares = field.uniform(OS, (threshold, secrets * sharing.LIMBS))
-    table = shares.reshape(threshold, secrets, sharing.LIMBS)
-    contestants: dict[str, Work] = {
-        f"{OURS}.sharing.Combiner.combine": lambda: combiner.combine(table)
-    }
-    contestants |= peers.combiners(threshold, secrets)
-    rows = _rows(contestants, repeats)
-    small = min(threshold, _SMALL)
-    given = Shamir.split(small, small, bytes(16))
-    slow: dict[str, Work] = {"pycryptodome Shamir.combine": lambda: Shamir.combine(given)}
-    if against_flower:
-        slow["Flower combine_shares of 32 bytes"] = flower.combine(small, small, small, bytes(32))
-    rows += _extrapolated(
-        slow,
-        repeats,
-        secrets * (threshold / small) ** 2,
-        f"one secret, t = {small}, by the secrets and the square of t",
-    )
-    return Case(
-        name=f"{secrets} secrets rebuilt from t = {threshold} shares each, weights given",
-        rows=rows,
-        amount=sharing.LIMBS * secrets * threshold,
-        unit="terms",
-    )
-
-
-def _multiply(repeats: int, size: int = 1 << 14) -> Case:
-    left, right = field.uniform(OS, (size,)), field.uniform(OS, (size,))
-    plain = [int(value) for value in left]
-    other = [int(value) for value in right]
-    prime = 2**61 - 1
-    contestants: dict[str, Work] = {
-        f"{OURS}.field.mul": lambda: field.mul(left, right),
-        "plain Python integers": lambda: [a * b % prime for a, b in zip(plain, other, strict=True)],
-    }
-    galois = peers.galois_product(size)
-    if galois is not None:
-        contestants["galois, GF(2**31 - 1)"] = galois
-    return Case(
-        name=f"{size} products modulo 2**61 - 1",
-        rows=_rows(contestants, repeats),
-        amount=size,
-        unit="products",
-    )
-
-
-def _extrapolated(contestants: dict[str, Work], repeats: int, factor: float, how: str) -> list[Row]:
-    timed = race(contestants, repeats=repeats)
-    return [
-        Row(who=who, timing=timing.times(factor), extrapolated=how) for who, timing in timed.items()
-    ]
+    step("fields", len(works), len(works))
+    absent = peers_field.missing()
+    notes = [f"Not installed, so not beside us: {', '.join(absent)}."] if absent else []
+    return report("Fields", cases, hertz=hertz, notes=notes)

@@ -24,6 +24,7 @@ __all__ = [
     "Work",
     "combiners",
     "key_streams",
+    "optional",
     "python_combine",
     "python_share",
     "python_weights",
@@ -37,7 +38,8 @@ PRIME = 2**130 - 5
 """The field that the big-integer contestants share a 128-bit secret in: one element holds it."""
 
 
-def _optional(module: str) -> Any | None:
+def optional(module: str) -> Any | None:
+    """Return a library, or None where it is not installed."""
     return import_module(module) if find_spec(module) is not None else None
 
 
@@ -128,7 +130,7 @@ def sharers(threshold: int, clients: int) -> dict[str, Work]:
     found: dict[str, Work] = {
         "plain Python integers": lambda: python_share(secret, threshold, clients)
     }
-    flint = _optional("flint")
+    flint = optional("flint")
     if flint is not None:
         field = flint.fmpz_mod_poly_ctx(flint.fmpz_mod_ctx(PRIME))
         points = list(range(1, clients + 1))
@@ -138,7 +140,7 @@ def sharers(threshold: int, clients: int) -> dict[str, Work]:
             return field([secret, *tail]).multipoint_evaluate(points)
 
         found["python-flint multipoint_evaluate"] = with_flint
-    gmpy2 = _optional("gmpy2")
+    gmpy2 = optional("gmpy2")
     if gmpy2 is not None:
         prime = gmpy2.mpz(PRIME)
 
@@ -164,13 +166,13 @@ def combiners(threshold: int, count: int) -> dict[str, Work]:
     found: dict[str, Work] = {
         "plain Python integers": lambda: [python_combine(weights, row) for row in table]
     }
-    flint = _optional("flint")
+    flint = optional("flint")
     if flint is not None:
         shares, column = flint.fmpz_mat(table), flint.fmpz_mat([[weight] for weight in weights])
         found["python-flint matrix product"] = lambda: [
             int(value) % PRIME for value in (shares * column).entries()
         ]
-    gmpy2 = _optional("gmpy2")
+    gmpy2 = optional("gmpy2")
     if gmpy2 is not None:
         big = [gmpy2.mpz(weight) for weight in weights]
         rows = [[gmpy2.mpz(value) for value in row] for row in table]
@@ -178,13 +180,3 @@ def combiners(threshold: int, count: int) -> dict[str, Work]:
             sum(w * s for w, s in zip(big, row, strict=True)) % PRIME for row in rows
         ]
     return found
-
-
-def galois_product(size: int) -> Work | None:
-    """Return a product of two vectors of `size` over GF(2**31 - 1) with galois, if installed."""
-    galois = _optional("galois")
-    if galois is None:
-        return None
-    field = galois.GF(2**31 - 1)
-    left, right = field.Random(size), field.Random(size)
-    return lambda: left * right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from privagg.entropy import OS
 from privagg.errors import UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import calibration
+from privagg.protocols.secagg.engine import Engine
+from privagg.protocols.secagg.parties import engine_of
 from privagg.report import Plot, Report, Series
 
 __all__ = ["bench"]
@@ -66,7 +69,7 @@ def bench(
     repeats : int
         Rounds of each size, whose median is shown.
     workers : int
-        Threads.
+        Processes that the clients live in, and threads that unmask.
     against_flower : bool
         Also time Flower's functions with the same clients, threshold and length.
     step : callable
@@ -96,69 +99,76 @@ def bench(
         for d in dims
     ]
     hertz = cycles_per_second()
-    _run(secagg.Params.recommend(clients=8, dim=16, clip=1.0, prg=prg), 0, workers)
     cases: list[Case] = []
     plans: list[dict[str, object]] = []
-    for done, params in enumerate(cells):
-        step("rounds", done, len(cells))
-        gone = int(dropped * params.clients)
-        # Calibrated before and after: a machine's speed drifts while rounds run.
-        before = secagg.plan(params, units=calibration.measure(params))
-        runs = [_run(params, gone, workers) for _ in range(repeats)]
-        after = secagg.plan(params, units=calibration.measure(params))
-        seconds = {
-            "client": Timing.of([run[0] for run in runs]),
-            "server": Timing.of([run[1] for run in runs]),
-        }
-        predicted = {
-            "client": (before.cpu_seconds_client + after.cpu_seconds_client) / 2,
-            "server": (before.cpu_seconds_server + after.cpu_seconds_server) / 2,
-        }
-        theirs = _flower(params, gone, repeats) if against_flower else {}
-        size = f"n = {params.clients}, d = {params.dim}, t = {params.threshold}"
-        for party, name in (
-            ("client", f"one client, {size}"),
-            ("server", f"the server, {size}, {gone} dropped after sharing"),
-        ):
-            rows = [
-                Row(who=f"{OURS}, a whole round", timing=seconds[party]),
-                Row(
-                    who="plan",
-                    timing=Timing.of([predicted[party]]),
-                    extrapolated=_PREDICTED,
-                ),
-            ]
-            cases.append(Case(name=name, rows=[*rows, *theirs.get(party, [])]))
-        plans.append(
-            {
-                "clients": params.clients,
-                "dim": params.dim,
-                "threshold": params.threshold,
-                "neighbours": params.neighbours,
-                "dropped": gone,
-                **{f"{party}_seconds": seconds[party].median for party in seconds},
-                **{f"{party}_seconds_planned": predicted[party] for party in predicted},
-            }
-        )
+    with engine_of(workers) as engine:
+        _run(secagg.Params.recommend(clients=8, dim=16, clip=1.0, prg=prg), 0, engine)
+        for done, params in enumerate(cells):
+            step("rounds", done, len(cells))
+            gone = int(dropped * params.clients)
+            found, figures = _beside_the_plan(params, gone, repeats, engine, against_flower)
+            cases += found
+            plans.append(figures)
     step("rounds", len(cells), len(cells))
     return report(
         "Secure aggregation rounds",
         cases,
         hertz=hertz,
-        notes=[f"Graph: {graph}. Mask stream: {prg}. Threads: {workers}."],
+        notes=[f"Graph: {graph}. Mask stream: {prg}. Workers: {workers}."],
         plots=_plots(plans),
         data={"graph": graph, "prg": prg, "workers": workers, "rounds": plans},
     )
 
 
-def _run(params: secagg.Params, gone: int, workers: int) -> tuple[float, float]:
+def _beside_the_plan(
+    params: secagg.Params, gone: int, repeats: int, engine: Engine, against_flower: bool
+) -> tuple[list[Case], dict[str, object]]:
+    """Return the cases of one size, client and server, and its figures."""
+    # Calibrated before each round and after the last: a machine's speed drifts meanwhile.
+    plans = [secagg.plan(params, units=calibration.measure(params))]
+    runs = []
+    for _ in range(repeats):
+        runs.append(_run(params, gone, engine))
+        plans.append(secagg.plan(params, units=calibration.measure(params)))
+    seconds = {
+        "client": Timing.of([run[0] for run in runs]),
+        "server": Timing.of([run[1] for run in runs]),
+    }
+    predicted = {
+        "client": mean(plan.cpu_seconds_client for plan in plans),
+        "server": mean(plan.cpu_seconds_server for plan in plans),
+    }
+    theirs = _flower(params, gone, repeats) if against_flower else {}
+    size = f"n = {params.clients}, d = {params.dim}, t = {params.threshold}"
+    cases = []
+    for party, name in (
+        ("client", f"one client, {size}"),
+        ("server", f"the server, {size}, {gone} dropped after sharing"),
+    ):
+        rows = [
+            Row(who=f"{OURS}, a whole round", timing=seconds[party]),
+            Row(who="plan", timing=Timing.of([predicted[party]]), extrapolated=_PREDICTED),
+        ]
+        cases.append(Case(name=name, rows=[*rows, *theirs.get(party, [])]))
+    return cases, {
+        "clients": params.clients,
+        "dim": params.dim,
+        "threshold": params.threshold,
+        "neighbours": params.neighbours,
+        "dropped": gone,
+        **{f"{party}_seconds": seconds[party].median for party in seconds},
+        **{f"{party}_seconds_planned": predicted[party] for party in predicted},
+    }
+
+
+def _run(params: secagg.Params, gone: int, engine: Engine) -> tuple[float, float]:
     """Return the CPU seconds of one client that stays, and of the server."""
     values = np.frombuffer(OS.take(2 * params.dim), np.int16).astype(np.float32) / np.float32(4096)
     result = secagg.run(
         params,
         _Same(params.clients, values),
         dropouts=dict.fromkeys(range(gone), "masked-input"),
-        workers=workers,
+        engine=engine,
     )
     if not result.exact:
         raise ArithmeticError("the sum is not the sum of the inputs")

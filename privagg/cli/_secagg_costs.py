@@ -15,6 +15,9 @@ _CLIENT_EDGE_BYTES = 256
 
 _CLIENT_BYTES = 8192
 
+_PROCESS_BYTES = 120 << 20
+"""A worker process with the libraries it needs, before it has clients."""
+
 
 def bytes_only(params: Params) -> Plan:
     """Return the plan of a round with its seconds left at zero: nothing is measured."""
@@ -25,10 +28,12 @@ def bytes_only(params: Params) -> Plan:
 def memory_needed(params: Params, workers: int, *, payloads: bool) -> float:
     """Estimate the bytes that a simulation holds at most.
 
-    The server's part is the plan's. Beside it: the plain sum, a few vectors per thread, what each
-    client keeps for each peer, and the transcript's payloads.
+    The server's part is the plan's. Beside it: the plain sum, a few vectors per worker, what each
+    client keeps for each peer, the processes themselves, and the transcript's payloads.
     """
     plan = bytes_only(params)
     vectors = 8 * params.length * (4 + 4 * workers)
     clients = params.clients * (_CLIENT_BYTES + params.neighbours * _CLIENT_EDGE_BYTES)
-    return plan.memory_server + vectors + clients + (plan.bytes_server if payloads else 0)
+    processes = 0 if workers == 1 else workers * _PROCESS_BYTES
+    sent = plan.bytes_server if payloads else 0
+    return plan.memory_server + vectors + clients + processes + sent

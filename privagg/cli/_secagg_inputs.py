@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from privagg.cli._secagg_options import RoundOptions
 from privagg.cli.inputs import ClientInputs, Extremes, Lazy, extremes, read_inputs
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
+from privagg.protocols.secagg import tiles
 
 __all__ = ["GIVEN", "LARGEST", "Material", "from_data", "from_file", "generated"]
 
@@ -138,10 +140,11 @@ def from_data(name: str, columns: tuple[str, ...], given: RoundOptions) -> Mater
     return Material(inputs=inputs, histogram=histogram)
 
 
-def generated(given: RoundOptions, entropy: Entropy) -> Material:
+def generated(given: RoundOptions, entropy: Entropy, folder: Path | None = None) -> Material:
     """Draw uniform numbers, each client's when it is asked for them.
 
     Integers of ``--value-bits``, or floats from -clip to clip; weights from 1 to ``--max-weight``.
+    With a `folder` they are memory maps of files there, which are gone when the map is.
     """
     for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
         if value is None:
@@ -159,14 +162,28 @@ def generated(given: RoundOptions, entropy: Entropy) -> Material:
         digest = hashlib.sha256(key + client.to_bytes(8, "big")).digest()
         return entropies.from_seed(int.from_bytes(digest[:8], "big"))
 
-    def integers(client: int) -> NDArray[Any]:
-        words = np.frombuffer(stream(client).take(4 * dim), np.uint32)
+    def integers(source: Entropy, count: int) -> NDArray[Any]:
+        words = np.frombuffer(source.take(4 * count), np.uint32)
         levels = (words >> np.uint32(32 - given.value_bits)).astype(np.int64)
         return levels - (1 << given.value_bits - 1 if given.signed else 0)
 
-    def floats(client: int) -> NDArray[Any]:
-        words = np.frombuffer(stream(client).take(8 * dim), np.uint64)
+    def floats(source: Entropy, count: int) -> NDArray[Any]:
+        words = np.frombuffer(source.take(8 * count), np.uint64)
         return ((words >> np.uint64(11)) * 2.0**-52 - 1.0) * (given.clip or 0.0)
+
+    draw, dtype = (integers, np.int64) if given.clip is None else (floats, np.float64)
+
+    def numbers(client: int) -> NDArray[Any]:
+        source = stream(client)
+        if folder is None:
+            return draw(source, dim)
+        path = folder / f"input-{client}"
+        vector = np.memmap(path, dtype, "w+", shape=(dim,))
+        weakref.finalize(vector, path.unlink, missing_ok=True)
+        for first, end in tiles.spans(dim):
+            vector[first:end] = draw(source, end - first)
+            tiles.release(vector[first:end])
+        return vector
 
     weights = None
     kind = f"integers of {given.value_bits} bits" if given.clip is None else "floats"
@@ -178,7 +195,7 @@ def generated(given: RoundOptions, entropy: Entropy) -> Material:
     inputs = ClientInputs(
         source="generated input",
         reading=reading,
-        vectors=Lazy(clients, integers if given.clip is None else floats),
+        vectors=Lazy(clients, numbers),
         weights=weights,
         dim=dim,
         floats=given.clip is not None,

@@ -9,7 +9,7 @@ from privagg.cli._secagg_costs import bytes_only
 from privagg.cli._secagg_options import GRAPHS, RoundOptions
 from privagg.cli._secagg_shared import count, guarantee, parameters
 from privagg.errors import UsageError
-from privagg.protocols.secagg import Graph, Params, Plan, Threat, thresholds
+from privagg.protocols.secagg import Graph, Params, Plan, Threat, recommended_workers, thresholds
 from privagg.protocols.secagg.params import MAX_CLIENTS
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
@@ -33,6 +33,7 @@ def report(plan: Plan, given: RoundOptions, *, calibrated: bool, plots: bool) ->
         Whether to plan the other cohorts too.
     """
     params = plan.params
+    workers = recommended_workers(params)
     expected = params.clients - thresholds.dropouts(params.clients, params.dropout)
     data = parameters(params) | {
         "survivors_expected": expected,
@@ -49,6 +50,8 @@ def report(plan: Plan, given: RoundOptions, *, calibrated: bool, plots: bool) ->
         "memory_server": plan.memory_server,
         "cpu_seconds_client": plan.cpu_seconds_client if calibrated else None,
         "cpu_seconds_server": plan.cpu_seconds_server if calibrated else None,
+        "simulation_workers": workers,
+        "simulation_seconds": plan.wall_seconds(workers) if calibrated else None,
     }
     notes = ["Bytes if nobody drops out: the most that a client sends and receives."]
     if calibrated:
@@ -60,7 +63,7 @@ def report(plan: Plan, given: RoundOptions, *, calibrated: bool, plots: bool) ->
     return Report(
         title=f"Plan: secure aggregation of {params.clients:,} clients' {params.dim:,} numbers",
         data=data,
-        tables=[_choices(params, expected), _messages(plan), _costs(plan, calibrated)],
+        tables=[_choices(params, expected), _messages(plan), _costs(plan, calibrated, workers)],
         plots=list(_plots(plan, given)) if plots else [],
         notes=notes,
         verdict=f"Guarantee: {guarantee(params)}.",
@@ -107,7 +110,7 @@ def _messages(plan: Plan) -> Table:
     return Table("Messages", columns, rows)
 
 
-def _costs(plan: Plan, calibrated: bool) -> Table:
+def _costs(plan: Plan, calibrated: bool, workers: int) -> Table:
     def amount(value: float, unit: str) -> str:
         return Table("", [Column("", unit)], [[value]]).texts()[0][0]
 
@@ -122,6 +125,10 @@ def _costs(plan: Plan, calibrated: bool) -> Table:
         rows += [
             ["CPU of one client", amount(plan.cpu_seconds_client, "s")],
             ["CPU of the server", amount(plan.cpu_seconds_server, "s")],
+            [
+                f"a simulation of it here, --workers {workers}, by the clock",
+                amount(plan.wall_seconds(workers), "s"),
+            ],
         ]
     return Table("Costs", ["", "value"], rows)
 

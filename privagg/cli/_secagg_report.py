@@ -68,7 +68,7 @@ def simulation(
         "max_error": result.max_error,
         "error_bound": result.error_bound,
         "sum": _summary(result.sum, material.inputs.labels),
-        "mean": _summary(result.mean, material.inputs.labels),
+        "mean": _summary(_mean_of(result), material.inputs.labels, _shape_of(result)),
         "histogram": histogram,
         "guarantee": guarantee(params),
         "learned": learned,
@@ -123,12 +123,26 @@ def _named(value: Any) -> dict[str, NDArray[Any]]:
     return {"": np.asarray(value)}
 
 
-def _summary(value: Any, labels: tuple[str, ...] | None) -> list[dict[str, object]]:
+def _shape_of(result: Result) -> tuple[int, ...] | None:
+    """Return the shape of the sum, where it is one array."""
+    return result.sum.shape if isinstance(result.sum, np.ndarray) else None
+
+
+def _mean_of(result: Result) -> Any:
+    """Return the mean, or the first numbers of one that is too long for memory."""
+    if isinstance(result.mean, np.ndarray) and not result.mean.size:
+        return np.asarray(result.sum[:_IN_JSON] / result.weight_total)
+    return result.mean
+
+
+def _summary(
+    value: Any, labels: tuple[str, ...] | None, shape: tuple[int, ...] | None = None
+) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for name, array in _named(value).items():
         entry: dict[str, object] = {
             "name": name or None,
-            "shape": list(array.shape),
+            "shape": list(shape or array.shape),
             "dtype": array.dtype.name,
             "first": array.reshape(-1)[:_IN_JSON],
         }
@@ -281,7 +295,7 @@ def _histogram_table(column: str, histogram: dict[str, Any]) -> Table:
 def _sum_table(result: Result, material: Material) -> Table:
     labels = material.inputs.labels
     rows: list[list[Cell]] = []
-    means = _named(result.mean)
+    means = _named(_mean_of(result))
     for name, array in _named(result.sum).items():
         flat, mean = array.reshape(-1), means[name].reshape(-1)
         for at in range(min(flat.size, _SHOWN)):

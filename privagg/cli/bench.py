@@ -60,7 +60,20 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
     emit(report, options)
 
 
-@command("field", examples=["privagg bench field", "privagg bench field --clients 100"])
+@command(
+    "field",
+    examples=["privagg bench field", "privagg bench field --part arithmetic --columns 50000"],
+    library_names={"parts": "--part"},
+)
+@click.option(
+    "--part",
+    type=click.Choice(["arithmetic", "sharing"]),
+    multiple=True,
+    help="What is timed; may be repeated; everything if left out.",
+)
+@_count("--length", 1 << 16, "Elements of the vectors that are multiplied.")
+@_count("--columns", 5000, "Columns of the matrices, 100 x 70 by 70 x INT.")
+@_count("--transform", 1 << 20, "Length of the transforms, a power of two.")
 @_count("--clients", 1000, "Shares of a secret.")
 @click.option(
     "--threshold",
@@ -71,16 +84,21 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
 @_count("--secrets", 1000, "Secrets rebuilt at once.")
 @_repeats(9)
 @_AGAINST
-def field_command(options: Options, against: str | None, **values: Any) -> None:
-    """Time secret sharing.
+def field_command(
+    options: Options, part: tuple[str, ...], against: str | None, **values: Any
+) -> None:
+    """Time fields and secret sharing.
 
-    Beside plain Python integers and the libraries that are installed. What would take too long is
-    extrapolated from a small case, and says so.
+    Beside NumPy, plain Python integers, and the libraries that are installed, with the floors that
+    multiplications and memory set. What would take too long is extrapolated from a small case, and
+    says so.
     """
     from privagg.bench import field
 
     with progress(options) as step:
-        report = field.bench(**values, against_flower=against is not None, step=step)
+        report = field.bench(
+            parts=part or field.PARTS, **values, against_flower=against is not None, step=step
+        )
     emit(report, options)
 
 
@@ -119,7 +137,7 @@ def field_command(options: Options, against: str | None, **values: Any) -> None:
     help="The mask stream.",
 )
 @_repeats(3)
-@_count("--workers", 1, "Threads.")
+@_count("--workers", 1, "Processes for the clients, threads for unmasking.")
 @_AGAINST
 def secagg_command(
     options: Options,

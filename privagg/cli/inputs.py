@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from privagg.cli import _input_files, _input_npy
 from privagg.cli._input_npy import Arrays
 from privagg.errors import UsageError
+from privagg.protocols.secagg import tiles
 
 __all__ = ["LAYOUTS", "ClientInputs", "Extremes", "Lazy", "extremes", "leaves", "read_inputs"]
 
@@ -185,18 +186,29 @@ def extremes(inputs: ClientInputs) -> Extremes:
     low_at = high_at = ""
     for client in range(inputs.clients):
         for name, array in leaves(inputs.vectors[client]):
-            least, most = array.min().item(), array.max().item()
-            if not (math.isfinite(least) and math.isfinite(most)):
-                index = _first(~np.isfinite(array))
-                raise UsageError(
-                    inputs.source,
-                    f"{array[index].item()} for {inputs.place(client, name, index)}",
-                    "finite numbers",
-                )
-            if least < low:
-                low, low_at = least, inputs.place(client, name, _first(array == least))
-            if most > high:
-                high, high_at = most, inputs.place(client, name, _first(array == most))
+            numbers = array.reshape(-1)
+
+            def place(
+                flags: NDArray[np.bool_], first: int, shape: tuple[int, ...] = array.shape
+            ) -> tuple[int, ...]:
+                at = first + int(np.argmax(flags))
+                return tuple(int(i) for i in np.unravel_index(at, shape))
+
+            for first, end in tiles.spans(numbers.size):  # a memory map may be longer than memory
+                part = numbers[first:end]
+                least, most = part.min().item(), part.max().item()
+                if not (math.isfinite(least) and math.isfinite(most)):
+                    index = place(~np.isfinite(part), first)
+                    raise UsageError(
+                        inputs.source,
+                        f"{array[index].item()} for {inputs.place(client, name, index)}",
+                        "finite numbers",
+                    )
+                if least < low:
+                    low, low_at = least, inputs.place(client, name, place(part == least, first))
+                if most > high:
+                    high, high_at = most, inputs.place(client, name, place(part == most, first))
+                tiles.release(part)
     return Extremes(low=low, low_at=low_at, high=high, high_at=high_at)
 
 
@@ -207,10 +219,6 @@ def leaves(item: Any) -> Iterator[tuple[str, NDArray[Any]]]:
             yield name, np.asarray(array)
     else:
         yield "", np.asarray(item)
-
-
-def _first(flags: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(flags)), flags.shape))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

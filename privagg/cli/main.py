@@ -54,7 +54,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
         "How fast things are here, beside peers that are installed.",
         {
             "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
-            "field": Leaf("privagg.cli.bench:field_command", "Time secret sharing."),
+            "field": Leaf("privagg.cli.bench:field_command", "Time fields and secret sharing."),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
         },
     ),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
+from click import get_current_context
 from click.exceptions import Exit
 
 from privagg.cli._secagg_options import RoundOptions, round_options
@@ -51,6 +53,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --clients 200 --dim 100000 --dropout 0.1",
         "privagg simulate secagg --data adult --column education --clients 100",
         "privagg simulate secagg --clients 20 --dim 100 --threat active --misbehave keys-replaced",
+        "privagg simulate secagg --streamed --input updates.npy --sum-out sum.npy",
     ],
     plots=True,
     library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
@@ -104,11 +107,21 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @seed_option
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
+    type=click.IntRange(1, 1024),
     metavar="INT",
-    help="Threads. More are faster on long vectors, and add to the CPU seconds that are measured.",
+    help="Processes that the clients live in, and threads that unmask. The result is the same. "
+    "[default: one per core, or 1 for a round of a few seconds]",
+)
+@click.option(
+    "--streamed",
+    is_flag=True,
+    help="For vectors too long for memory: of an .npy --input, or drawn; the sum goes to an .npy.",
+)
+@click.option(
+    "--scratch",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --streamed: a folder for what is on its way.  [default: beside --sum-out]",
 )
 @file_option("--sum-out", "FILE.npz", "Write the sum to this file; .npy for a single array.")
 @file_option("--transcript", "FILE.jsonl", "Write every message's round, parties, size and digest.")
@@ -126,7 +139,9 @@ def secagg(
     identities: Path | None,
     misbehave: str | None,
     seed: int | None,
-    workers: int,
+    workers: int | None,
+    streamed: bool,
+    scratch: Path | None,
     sum_out: Path | None,
     transcript: Path | None,
     transcript_payloads: bool,
@@ -141,11 +156,12 @@ def secagg(
     column over its part of the rows), or are drawn (--clients, --dim).
     """
     from privagg import entropy as entropies
-    from privagg.cli import _secagg_identities
+    from privagg.cli import _secagg_identities, _secagg_streamed
     from privagg.cli._secagg_report import simulation
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
     from privagg.protocols import secagg as protocol
+    from privagg.protocols.secagg.parties import engine_of
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
@@ -153,12 +169,21 @@ def secagg(
     if misbehave is not None:
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
+        # The liar takes the place of one of the parties, which are all in this process then.
+        _check_apart({"--workers": None if workers == 1 else workers})
         if _catalogue(misbehave, given, options):
             return
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
+    folder: Path | None = None
+    if streamed:
+        apart = {"--data": data, "--misbehave": misbehave, "--transcript": transcript}
+        _secagg_streamed.check(source, sum_out, apart)
+        folder = get_current_context().with_resource(_secagg_streamed.room(scratch, sum_out))
+    elif scratch is not None:
+        raise UsageError("--scratch", str(scratch), "a folder for --streamed")
     own = entropies.from_seed(seed).spawn("simulation")
-    material = _material(given, source, data, columns, layout, header, own)
+    material = _material(given, source, data, columns, layout, header, own, folder)
     inputs = material.inputs
     note(options, f"{inputs.source}: {inputs.reading}.")
     if material.clip_source not in (None, "given"):
@@ -172,9 +197,13 @@ def secagg(
         max_weight=material.max_weight,
     )
     signers, directory = _secagg_identities.of(params, roster, identities, seed)
-    if sum_out is not None:
-        _check_sum_out(sum_out, inputs.vectors[0])
-    _check_memory(params, workers, payloads=transcript_payloads)
+    workers = _workers(params, workers, options) if misbehave is None else 1
+    if folder is not None:
+        _secagg_streamed.check_room(params, workers, folder, generated=source is None)
+    else:
+        if sum_out is not None:
+            _check_sum_out(sum_out, inputs.vectors[0])
+        _check_memory(params, workers, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
@@ -187,31 +216,37 @@ def secagg(
             raise UsageError("--roster-out", roster_out.name, allowed)
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
-    warm_up(params, inputs, lambda text: note(options, text))
-    began = time.perf_counter()
     try:
-        with progress(options) as step:
-            result = protocol.run(
-                params,
-                inputs.vectors,
-                weights=inputs.weights,
-                dropouts=leaves,
-                seed=seed,
-                workers=workers,
-                identities=signers,
-                roster=directory,
-                transcript=record,
-                progress=step,
-            )
+        with engine_of(workers) as engine:  # its processes start while kernels are made ready
+            sample = inputs if folder is None else _secagg_streamed.sample(inputs)
+            warm_up(params, sample, lambda text: note(options, text))
+            began = time.perf_counter()
+            with progress(options) as step:
+                settings: dict[str, Any] = {
+                    "weights": inputs.weights,
+                    "dropouts": leaves,
+                    "seed": seed,
+                    "engine": engine,
+                    "identities": signers,
+                    "roster": directory,
+                    "progress": step,
+                }
+                if folder is not None:
+                    result = _secagg_streamed.play(params, inputs, folder, **settings)
+                else:
+                    result = protocol.run(params, inputs.vectors, transcript=record, **settings)
+            wall = time.perf_counter() - began
     except Abort as abort:
         # What was said before the end is what an auditor wants to see then.
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
-    wall = time.perf_counter() - began
     emit(simulation(result, material, leaves, wall), options)
     _write_transcript(transcript, record, params, directory, seed, None, options)
     if sum_out is not None:
-        _write_sum(sum_out, result)
+        if folder is not None:
+            _secagg_streamed.write_sum(sum_out, result.sum)
+        else:
+            _write_sum(sum_out, result)
         note(options, f"Wrote {sum_out}")
     if not result.exact:
         warn("the sum differs from the plain sum: this is a fault in privagg; please report it.")
@@ -226,13 +261,17 @@ def _material(
     layout: str,
     header: bool | None,
     own: Entropy,
+    folder: Path | None,
 ) -> Material:
-    from privagg.cli import _secagg_inputs
+    from privagg.cli import _secagg_inputs, _secagg_streamed
 
     if source is not None and data is not None:
         raise UsageError("--data", data, "either --input or --data")
     if source is not None:
-        return _secagg_inputs.from_file(source, given, layout, columns, header)
+        material = _secagg_inputs.from_file(source, given, layout, columns, header)
+        if folder is not None:
+            return replace(material, inputs=_secagg_streamed.flat(material.inputs))
+        return material
     if layout != "auto":
         raise UsageError("--layout", layout, "a way to read --input FILE")
     if header is not None:
@@ -243,7 +282,7 @@ def _material(
         return _secagg_inputs.from_data(data, columns, given)
     if columns:
         raise UsageError("--column", ", ".join(columns), "a column of --data or --input")
-    return _secagg_inputs.generated(given, own.spawn("inputs"))
+    return _secagg_inputs.generated(given, own.spawn("inputs"), folder)
 
 
 def _check_apart(others: Mapping[str, object]) -> None:
@@ -297,6 +336,18 @@ def _leaves(
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
 
 
+def _workers(params: Params, given: int | None, options: Options) -> int:
+    """Return how many workers to use, and say so where nobody asked for several."""
+    from privagg.protocols.secagg import recommended_workers
+
+    if given is not None:
+        return given
+    chosen = recommended_workers(params)
+    if chosen > 1:
+        note(options, f"--workers {chosen}: one for each core.")
+    return chosen
+
+
 def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
     """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
     from privagg.cli._secagg_costs import memory_here, memory_needed
@@ -315,6 +366,7 @@ def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
             f"what fits this machine's {size(total)}",
             "Lower --dim, --clients or --workers"
             + (", choose --graph sparse" if params.graph.value == "complete" else "")
+            + ", stream with --streamed"
             + (", or leave out --transcript-payloads." if payloads else "."),
         )
     if available is not None and needed > available:

@@ -48,7 +48,7 @@ __all__ = [
     "sum_rows",
 ]
 
-LANES = 8
+LANES = 16
 """Chains of products that an inversion runs abreast, since each product waits for the last."""
 
 _TILE = 480
@@ -223,27 +223,28 @@ def lagrange_denominators(tag: Tag, points: Elements, out: Elements, count: int)
 
 
 @kernel
-def invert_forward(
-    tag: Tag, a: Elements, out: Elements, running: Elements, count: int, lanes: int
-) -> None:
-    """Montgomery's trick, forward: multiply each lane out, and keep what stood before an element.
+def invert_forward(tag: Tag, a: Elements, out: Elements, last: Elements, count: int) -> None:
+    """Multiply each lane out: Montgomery's trick, forward.
 
-    Element i is in lane ``i % lanes``; `running` holds ones, and at last the lanes' products.
+    Element i of `out` becomes the product of ``a[i - LANES]``, ``a[i - 2 * LANES]`` and so on; its
+    first LANES are ones already. `last` gets the products up to and with each of the last LANES
+    elements, or of all if they are fewer.
     """
-    for start in range(0, count, lanes):
-        for lane in range(min(lanes, count - start)):
-            before = load(tag, running, lane)
-            store(tag, out, start + lane, before)
-            store(tag, running, lane, mul(tag, before, load(tag, a, start + lane)))
+    for i in range(count - LANES):
+        store(tag, out, i + LANES, mul(tag, load(tag, out, i), load(tag, a, i)))
+    lanes = min(LANES, count)
+    for k in range(lanes):
+        i = count - lanes + k
+        store(tag, last, k, mul(tag, load(tag, out, i), load(tag, a, i)))
 
 
 @kernel
-def invert_backward(
-    tag: Tag, a: Elements, out: Elements, running: Elements, count: int, lanes: int
-) -> None:
-    """Montgomery's trick, backward: `running` holds the inverses of the lanes' products."""
-    for start in range((count - 1) // lanes * lanes, -1, -lanes):
-        for lane in range(min(lanes, count - start)):
-            after = load(tag, running, lane)
-            store(tag, running, lane, mul(tag, after, load(tag, a, start + lane)))
-            store(tag, out, start + lane, mul(tag, after, load(tag, out, start + lane)))
+def invert_backward(tag: Tag, a: Elements, out: Elements, rest: Elements, count: int) -> None:
+    """Turn the products into inverses: Montgomery's trick, backward.
+
+    The inverses of `last` are at the end of `rest`, which has room for all elements.
+    """
+    for i in range(count - LANES - 1, -1, -1):
+        store(tag, rest, i, mul(tag, load(tag, rest, i + LANES), load(tag, a, i + LANES)))
+    for i in range(count):
+        store(tag, out, i, mul(tag, load(tag, out, i), load(tag, rest, i)))

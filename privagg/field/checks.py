@@ -109,6 +109,8 @@ def _all_canonical(value: Elements, field: Algebra) -> bool:
         return int(value.max()) < field.modulus
     high, low = np.uint64(field.modulus >> 64), np.uint64(field.modulus & (2**64 - 1))
     words = value[..., 1]
+    if words.max() < high:
+        return True
     return not bool(np.any((words > high) | ((words == high) & (value[..., 0] >= low))))
 
 

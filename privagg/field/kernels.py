@@ -19,6 +19,19 @@ _POINTS = 256
 """Points whose powers are in memory at a time."""
 
 
+def _inverses(values: list[int], modulus: int) -> list[int]:
+    """Invert a few of Python's integers: one inversion, and three products each."""
+    before = [1]
+    for value in values:
+        before.append(before[-1] * value % modulus)
+    rest = pow(before.pop(), -1, modulus)
+    inverses = []
+    for value, product in zip(reversed(values), reversed(before), strict=True):
+        inverses.append(rest * product % modulus)
+        rest = rest * value % modulus
+    return inverses[::-1]
+
+
 class Kernels:
     """The arithmetic of one field or ring.
 
@@ -40,12 +53,19 @@ class Kernels:
         narrow = field.dtype.itemsize < 4
         self._dtype = np.dtype(np.uint32) if narrow else field.dtype
 
+    # Operands go to the kernels as read-only views, whatever they are: Numba would compile a kernel
+    # anew for each mixture of arrays that are read-only and arrays that are not.
+
     def _flat(self, a: Elements) -> Elements:
-        return np.ascontiguousarray(a, dtype=self._dtype).reshape(-1)
+        words = np.ascontiguousarray(a, dtype=self._dtype).reshape(-1)
+        words.flags.writeable = False
+        return words
 
     def _rows(self, a: Elements) -> Elements:
         """Return a matrix of words, the limbs of an element side by side."""
-        return np.ascontiguousarray(a, dtype=self._dtype).reshape(a.shape[0], -1)
+        words = np.ascontiguousarray(a, dtype=self._dtype).reshape(a.shape[0], -1)
+        words.flags.writeable = False
+        return words
 
     def _empty(self, *shape: int) -> Elements:
         return np.empty((*shape, *self._limb_axis), self._dtype)
@@ -53,9 +73,8 @@ class Kernels:
     def _result(self, out: Elements) -> Elements:
         return out.astype(self.field.dtype, copy=False)
 
-    def _ones(self, count: int) -> Elements:
-        one = elements([1], self.field).astype(self._dtype, copy=False)
-        return np.tile(one, (count, *(1 for _ in self._limb_axis)))
+    def _one(self) -> Elements:
+        return elements(1 % self.field.modulus, self.field)
 
     def add(self, a: Elements, b: Elements) -> Elements:
         """Return ``a + b``, element by element; the shapes agree."""
@@ -92,13 +111,16 @@ class Kernels:
         count = out.size // self.field.limbs
         if count == 0:
             return self._result(out)
-        lanes = _loops.LANES if count >= 8 * _loops.LANES else 1
-        running = self._ones(lanes)
-        arguments = (self._tag, self._flat(a), out.reshape(-1), running.reshape(-1), count, lanes)
-        _loops.invert_forward(*arguments)
-        products = integers(self._result(running), self.field)
-        running[:] = elements([pow(x, -1, self.field.modulus) for x in products], self.field)
-        _loops.invert_backward(*arguments)
+        words, rest = self._flat(a), np.empty_like(out)
+        shape = (count, *self._limb_axis)
+        lanes = min(_loops.LANES, count)
+        out.reshape(shape)[:lanes] = self._one()
+        last = self._empty(lanes)
+        _loops.invert_forward(self._tag, words, out.reshape(-1), last.reshape(-1), count)
+        products = integers(self._result(last), self.field).tolist()
+        inverses = _inverses(products, self.field.modulus)
+        rest.reshape(shape)[count - lanes :] = elements(inverses, self.field)
+        _loops.invert_backward(self._tag, words, out.reshape(-1), rest.reshape(-1), count)
         return self._result(out)
 
     def sum_rows(self, rows: Elements) -> Elements:
@@ -140,11 +162,11 @@ class Kernels:
             column = self._flat(coefficients[:, 0])
             _loops.horner(self._tag, column, self._flat(points), out.reshape(-1), n)
             return self._result(out)
-        out = self._empty(n, m)
-        for start in range(0, n, _POINTS):
+        out = np.zeros((n, m, *self._limb_axis), self._dtype)
+        for start in range(0, n if t else 0, _POINTS):
             some = points[start : start + _POINTS]
             powers = self._empty(t, len(some))
-            powers[:1] = self._ones(1)
+            powers[:1] = self._one()
             _loops.powers(self._tag, self._flat(some), powers.reshape(t, -1), len(some))
             vandermonde = self._result(np.swapaxes(powers, 0, 1))
             out[start : start + _POINTS] = self.matmul(vandermonde, coefficients)

@@ -33,13 +33,13 @@ def _mul_m61(a: Elements, b: Elements) -> Elements:
     high = a1 * b1  # < 2**58; its weight is 2**64
     total = (low & _P61) + (low >> _61)
     total = total + (middle >> _29) + ((middle & _LOW_29) << _32) + (high << _3)  # < 2**63
-    return np.asarray(total % _P61)
+    return np.asarray(total % _P61, order="C")
 
 
 class Plain:
     """The arithmetic of one field or ring, without compiled code.
 
-    Arguments are arrays of canonical elements, already checked; results are too.
+    Arguments are arrays of canonical elements, already checked; results are new C-contiguous ones.
 
     Parameters
     ----------
@@ -64,12 +64,13 @@ class Plain:
     def _narrow(self, a: NDArray[Any]) -> Elements:
         """Integers -> the elements they are congruent to."""
         if self._words:
-            return np.asarray(a % np.uint64(self.field.modulus)).astype(self.field.dtype)
+            return np.asarray(a % np.uint64(self.field.modulus)).astype(self.field.dtype, order="C")
         reduced = np.asarray(a % self.field.modulus, dtype=object)
         if self.field.limbs == 2:
             pair = [reduced & (2**64 - 1), reduced >> 64]
-            return np.stack([np.asarray(part).astype(np.uint64) for part in pair], axis=-1)
-        return reduced.astype(self.field.dtype)
+            words = [np.asarray(part).astype(np.uint64) for part in pair]
+            return np.asarray(np.stack(words, axis=-1), order="C")
+        return reduced.astype(self.field.dtype, order="C")
 
     def _one(self) -> int | np.uint64:
         return np.uint64(1) if self._words else 1
@@ -77,13 +78,13 @@ class Plain:
     def add(self, a: Elements, b: Elements) -> Elements:
         """Return ``a + b``, element by element."""
         if self._m61:
-            return np.asarray((a + b) % _P61)
+            return np.asarray((a + b) % _P61, order="C")
         return self._narrow(self._wide(a) + self._wide(b))
 
     def sub(self, a: Elements, b: Elements) -> Elements:
         """Return ``a - b``, element by element."""
         if self._m61:
-            return np.asarray((a + (_P61 - b)) % _P61)
+            return np.asarray((a + (_P61 - b)) % _P61, order="C")
         modulus: Any = np.uint64(self.field.modulus) if self._words else self.field.modulus
         return self._narrow(self._wide(a) + (modulus - self._wide(b)))
 

@@ -6,14 +6,18 @@ import json
 import math
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
+from privagg import field as fields
 from privagg import prg
-from privagg.bench import clock, field, flower, peers, rows, secagg
+from privagg.bench import clock, field, flower, peers, peers_field, rows, secagg
 from privagg.bench import prg as streams
 from privagg.cli import main
 from privagg.cli.bench import field_command, prg_command, secagg_command
+from privagg.entropy import from_seed
 from privagg.errors import UsageError
+from privagg.field import FIELDS
 from privagg.prg import Suite
 from privagg.protocols.secagg import Params, calibration
 
@@ -70,11 +74,79 @@ def test_the_environment_is_left_as_it_was(monkeypatch):
 
 
 def test_sharing():
-    cases = good(field.bench(clients=9, threshold=5, secrets=4, repeats=2))
+    report = field.bench(parts=["sharing"], clients=9, threshold=5, secrets=4, repeats=2)
+    cases = good(report)
+    assert len(cases) == 3
     shared = cases["a secret of 128 bits shared among n = 9, t = 5"]["rows"]
     labels = {row["who"]: row["extrapolated"] for row in shared}
     assert labels["plain Python integers"] is None
     assert "n = 9, t = 5" in labels["pycryptodome Shamir.split"]
+
+
+def test_arithmetic():
+    seen = []
+    report = field.bench(
+        parts=["arithmetic"],
+        length=5000,
+        columns=30,
+        transform=16,
+        repeats=2,
+        step=lambda *step: seen.append(step),
+    )
+    cases = good(report)
+    assert len(cases) == 9
+    assert seen[-1] == ("fields", 9, 9)
+    rows = {row["who"]: row for row in cases["5000 products modulo 2**31 - 1"]["rows"]}
+    assert rows["NumPy, 64-bit words"]["extrapolated"] is None
+    assert rows["plain Python integers"]["extrapolated"] == "from 4096 products"
+    contestants = {row["who"] for case in cases.values() for row in case["rows"]}
+    notes = " ".join(report.notes)
+    for name, module in (("python-flint nmod_mat", "flint"), ("galois", "galois")):
+        installed = find_spec(module) is not None
+        assert (name in contestants) == installed
+        assert (name.split()[0] in notes) != installed
+
+
+def as_integers(result):
+    entries = getattr(result, "entries", None)
+    if entries is not None:
+        return [int(x) for x in entries()]
+    if isinstance(result, np.ndarray):
+        return [int(x) for x in result.ravel()]
+    return [int(x) for x in result]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", FIELDS.values(), ids=lambda kind: kind.name)
+def test_peers_compute_the_same(kind):
+    a, b = (fields.uniform(from_seed(k), (6, 6), kind) for k in (1, 2))
+    flat = [v.reshape(36, *v.shape[2:]) for v in (a, b)]
+    elements = fields.integers(fields.mul(*flat, kind), kind).tolist()
+    works = peers_field.products(kind, *flat)
+    if kind.modulus < 2**32:
+        works |= peers_field.word_products(kind, *flat)
+    assert {name: as_integers(work()) for name, work in works.items()} == dict.fromkeys(
+        works, elements
+    )
+    product = fields.integers(fields.matmul(a, b, kind), kind).ravel().tolist()
+    works = peers_field.matrix_products(kind, a, b)
+    if kind.limbs == 1:
+        works |= peers_field.flint_matrix_product(kind, a, b)
+    for work in works.values():
+        assert as_integers(work()) == product
+    if kind == fields.GOLDILOCKS:
+        expected = fields.polynomial_product(*flat, kind).tolist()
+        for work in peers_field.polynomial_products(kind, *flat).values():
+            assert as_integers(work()) == expected
+
+
+def test_the_object_decoder_decodes_what_ours_does():
+    points, targets = np.arange(3, 8, dtype=np.uint32), np.arange(1, 3, dtype=np.uint32)
+    shares = fields.uniform(from_seed(3), (5, 4), fields.M31)
+    weights = fields.lagrange_weights(points, targets, fields.M31)
+    expected = fields.matmul(weights, shares, fields.M31).tolist()
+    (work,) = peers_field.decoders(points, targets, shares).values()
+    assert work().tolist() == expected
 
 
 def test_rounds(monkeypatch):
@@ -105,8 +177,6 @@ def test_python_shares_rebuild_the_secret():
 
 @pytest.mark.parametrize("suite", list(Suite))
 def test_peers_make_the_same_streams(suite):
-    import numpy as np
-
     size = prg.seed_bytes(suite)
     seeds = np.random.default_rng(1).integers(0, 256, (3, size), dtype=np.uint8)
     expected = np.zeros(77, np.uint32)
@@ -143,6 +213,11 @@ def test_a_race_calls_everyone_equally_often():
         (streams.bench, {"repeats": True}, "repeats"),
         (field.bench, {"threshold": 1}, "threshold"),
         (field.bench, {"clients": 5, "threshold": 6}, "threshold"),
+        (field.bench, {"parts": []}, "parts"),
+        (field.bench, {"parts": ["addition"]}, "parts"),
+        (field.bench, {"columns": 0}, "columns"),
+        (field.bench, {"transform": 24}, "transform"),
+        (field.bench, {"transform": 2}, "transform"),
         (secagg.bench, {"clients": ()}, "clients"),
         (secagg.bench, {"dims": ()}, "dims"),
         (secagg.bench, {"workers": 0}, "workers"),
@@ -161,10 +236,20 @@ def test_a_peer_that_is_not_installed_is_said(bench):
         bench(against_flower=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower imports
 @pytest.mark.skipif(find_spec("flwr") is None, reason="Flower is not installed")
 def test_flower():
     good(streams.bench(length=100, short=10, neighbours=2, repeats=1, against_flower=True))
-    good(field.bench(clients=5, threshold=3, secrets=2, repeats=1, against_flower=True))
+    good(
+        field.bench(
+            parts=["sharing"],
+            clients=5,
+            threshold=3,
+            secrets=2,
+            repeats=1,
+            against_flower=True,
+        )
+    )
     cases = good(
         secagg.bench(clients=(5,), dims=(40,), dropped=0.2, repeats=1, against_flower=True)
     )
@@ -189,7 +274,10 @@ def test_defaults_are_of_their_own_types(command):
     "words",
     [
         ["prg", "--length", "100", "--short", "10", "--neighbours", "2"],
-        ["field", "--clients", "5", "--threshold", "3", "--secrets", "2"],
+        [
+            *("field", "--clients", "5", "--threshold", "3", "--secrets", "2", "--length", "9"),
+            *("--columns", "3", "--transform", "8", "--part", "arithmetic", "--part", "sharing"),
+        ],
         ["secagg", "--clients", "4", "--dim", "30", "--dropped", "0.25"],
     ],
     ids=lambda words: words[0],

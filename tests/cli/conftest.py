@@ -122,3 +122,21 @@ def refused(simulate):
         return data["error"]["message"]
 
     return call
+
+
+@pytest.fixture
+def in_a_folder(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def ask(run, capsys):
+    """Run a command line with --json and return its exit code, object and stderr."""
+
+    def call(*args):
+        code = run(*args, "--json")
+        streams = capsys.readouterr()
+        return code, json.loads(streams.out), streams.err
+
+    return call

@@ -19,7 +19,7 @@ KEYS = {
         "bytes_down_per_client",
     ),
     *("bytes_up", "bytes_down", "bytes_server", "memory_server"),
-    *("cpu_seconds_client", "cpu_seconds_server"),
+    *("cpu_seconds_client", "cpu_seconds_server", "simulation_workers", "simulation_seconds"),
 }
 ROUND = ("--clients", 1000, "--dim", 100_000)
 QUICK = (*ROUND, "--no-calibrate")
@@ -41,6 +41,8 @@ def test_the_object_has_its_keys(plan):
     assert set(data) == KEYS
     assert data["cpu_seconds_client"] > 0
     assert data["cpu_seconds_server"] > 0
+    assert data["simulation_seconds"] > data["cpu_seconds_client"]
+    assert data["simulation_workers"] >= 1
     assert data["bytes_up_per_client"] == sum(data["bytes_up"].values())
     assert data["bytes_server"] == 1000 * sum(
         data[key] for key in ("bytes_up_per_client", "bytes_down_per_client")
@@ -51,6 +53,7 @@ def test_without_a_calibration_there_are_no_seconds(plan, run, capsys):
     data = plan(*QUICK)
     assert set(data) == KEYS
     assert data["cpu_seconds_client"] is None
+    assert data["simulation_seconds"] is None
     assert run("plan", "secagg", *QUICK) == 0
     assert "CPU" not in capsys.readouterr().out
 

@@ -1,11 +1,16 @@
 """Every field and ring against Python's integers, on the code that answers and on plain NumPy."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privagg import field
+from privagg._jit import JIT
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
 from privagg.field.backends import backend
@@ -40,6 +45,26 @@ def operands(kind):
 
 def backends(kind):
     return [Plain(kind), backend(kind)]
+
+
+def integers(array, kind):
+    return field.integers(array, kind).tolist()
+
+
+def shaped(values, shape, kind):
+    """Integers -> elements in an array of that shape, row by row."""
+    limbs = (kind.limbs,) if kind.limbs > 1 else ()
+    return field.elements(list(values), kind).reshape(*shape, *limbs)
+
+
+def numbers(kind):
+    return st.one_of(st.sampled_from(operands(kind)), st.integers(0, kind.modulus - 1))
+
+
+@pytest.mark.skipif(not JIT, reason="kernels are off")
+@names(KINDS)
+def test_with_the_jit_on_kernels_answer(kind):
+    assert not isinstance(backend(kind), Plain)
 
 
 @names(KINDS)
@@ -186,3 +211,161 @@ def test_rings_have_neither_roots_nor_interpolation():
     for bits in (0, 65, True):
         with pytest.raises(UsageError, match="bits"):
             field.ring(bits)
+
+
+@names(KINDS)
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_axioms(kind, data):
+    count = data.draw(st.integers(1, 9))
+    drawn = [[data.draw(numbers(kind)) for _ in range(count)] for _ in range(3)]
+    x, y, z = (field.elements(values, kind) for values in drawn)
+    zero, one = np.zeros_like(x), field.power(x, 0, kind)
+    for code in backends(kind):
+        same, add, mul = np.testing.assert_array_equal, code.add, code.mul
+        same(add(x, y), add(y, x))
+        same(mul(x, y), mul(y, x))
+        same(add(add(x, y), z), add(x, add(y, z)))
+        same(mul(mul(x, y), z), mul(x, mul(y, z)))
+        same(mul(x, add(y, z)), add(mul(x, y), mul(x, z)))
+        same(code.mul_add(x, y, z), add(mul(x, y), z))
+        same(add(x, zero), x)
+        same(mul(x, one), x)
+        same(mul(x, zero), zero)
+        same(add(code.sub(x, y), y), x)
+        same(add(x, code.sub(zero, x)), zero)
+        invertible = np.array(
+            [v % 2 if isinstance(kind, field.Ring) else v for v in drawn[0]], bool
+        )
+        same(mul(x[invertible], code.inverse(x[invertible])), one[invertible])
+
+
+@names(KINDS)
+@pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 31, 32, 33, 130])
+def test_inverses_in_lanes(kind, count):
+    values = field.integers(field.uniform(from_seed(count), count, kind), kind)
+    values = [x | 1 if isinstance(kind, field.Ring) else x or 1 for x in values]
+    inverses = integers(backend(kind).inverse(field.elements(values, kind)), kind)
+    p = kind.modulus
+    assert [x * y % p for x, y in zip(values, inverses, strict=True)] == [1 % p] * count
+
+
+@names(KINDS)
+def test_long_sums_of_extremes_do_not_wrap(kind):
+    p = kind.modulus
+    tops = sorted({p - 1, p // 2, min(p - 1, 2**32 - 1), min(p - 1, 2 ** (kind.bits - 1) + 1)})
+    for top in tops:
+        for code in backends(kind):
+            t = 211
+            vector = shaped([top] * t, (t,), kind)
+            assert integers(code.dot(vector, vector), kind) == t * top * top % p
+            rows = shaped([top] * t * 3, (t, 3), kind)
+            assert integers(code.sum_rows(rows), kind) == [t * top % p] * 3
+            product = code.matmul(shaped([top] * 5 * t, (5, t), kind), rows)
+            assert integers(product, kind) == [[t * top * top % p] * 3] * 5
+    if JIT:
+        many = 70_001
+        vector = np.broadcast_to(
+            shaped([p - 1], (1,), kind), shaped([0] * many, (many,), kind).shape
+        )
+        assert integers(backend(kind).dot(vector, vector), kind) == many * (p - 1) ** 2 % p
+        products = backend(kind).matmul(vector[np.newaxis], vector[:, np.newaxis])
+        assert integers(products, kind) == [[many * (p - 1) ** 2 % p]]
+
+
+@names(KINDS)
+@pytest.mark.parametrize("shape", [(4, 4, 479), (5, 3, 481), (1, 9, 961), (8, 6, 1), (3, 0, 5)])
+def test_products_over_tiles_and_rests(kind, shape):
+    n, t, m = shape
+    a = field.uniform(from_seed(1), (n, t), kind)
+    b = field.uniform(from_seed(2), (t, m), kind)
+    plain, code = Plain(kind), backend(kind)
+    expected = plain.matmul(a, b)
+    for found in (code.matmul(a, b), code.matmul(np.asfortranarray(a), np.asfortranarray(b))):
+        assert found.flags.c_contiguous
+        assert found.dtype == kind.dtype
+        assert np.array_equal(found, expected)
+    assert np.array_equal(code.weighted_sum(a[-1], b), expected[-1])
+    assert np.array_equal(field.sum_rows(b, kind), plain.sum_rows(b))
+    assert np.array_equal(field.sum_rows(b[::-1, ::2], kind), plain.sum_rows(b[:, ::2]))
+
+
+@names(KINDS)
+@pytest.mark.parametrize("shape", [(0, 2, 3), (1, 3, 1), (5, 1, 1), (6, 300, 1), (6, 300, 4)])
+def test_evaluation(kind, shape):
+    t, n, m = shape
+    p = kind.modulus
+    coefficients = field.uniform(from_seed(1), (t, m), kind)
+    points = field.uniform(from_seed(2), n, kind)
+    found = integers(backend(kind).evaluate(coefficients, points), kind)
+    columns = np.array(field.integers(coefficients, kind), object).T.tolist() if t else [[]] * m
+    expected = [
+        [sum(c * x**k for k, c in enumerate(column)) % p for column in columns]
+        for x in integers(points, kind)
+    ]
+    assert found == expected
+
+
+@names([kind for kind in PRIMES if kind.modulus > 2])
+@pytest.mark.parametrize("t", [1, 4, 90])
+def test_weights_at_zero(kind, t):
+    t = min(t, kind.modulus - 1)
+    points = field.elements([kind.modulus - 1 - k for k in range(t)], kind)
+    found = field.lagrange_weights_at_zero(points, kind)
+    coefficients = field.uniform(from_seed(4), (t, 2), kind)
+    values = field.evaluate(coefficients, points, kind)
+    assert np.array_equal(field.weighted_sum(found, values, kind), coefficients[0])
+    if t < 10:
+        assert np.array_equal(found, Plain(kind).lagrange_weights_at_zero(points))
+
+
+@names(KINDS)
+def test_layouts_and_read_only_arrays(kind):
+    a = field.uniform(from_seed(1), (6, 8), kind)
+    plain, code = Plain(kind), backend(kind)
+    a.setflags(write=False)
+    for view in (a, a[::2, ::-3], a.swapaxes(0, 1), a[:0], a[0, 0]):
+        for name in ("add", "sub", "mul"):
+            found = getattr(code, name)(view, view)
+            assert found.flags.c_contiguous
+            assert found.dtype == kind.dtype
+            assert np.array_equal(found, getattr(plain, name)(view, view))
+        assert np.array_equal(code.mul_add(view, view, view), plain.mul_add(view, view, view))
+    assert code.inverse(a[:0]).shape == a[:0].shape
+    own = field.uniform(from_seed(2), (6, 8), kind)
+    code.add(own, own)
+    code.matmul(own[:, :6], own)
+    assert own.flags.writeable
+    assert integers(field.sum_rows(a[:0], kind), kind) == [0] * 8
+    with pytest.raises(UsageError, match=r"^rows: "):
+        field.sum_rows(a[0], kind)
+
+
+PROBE = """
+import sys
+from privagg import field
+assert "numba" not in sys.modules
+field.mul(field.elements([2]), field.elements([3]))
+assert "privagg.field.kernels" not in sys.modules
+kind = field.prime_field(4294967291)
+assert field.mul(field.elements([2**31], kind), field.elements([2], kind), kind).tolist() == [5]
+from privagg.field import _loops
+print(len(_loops.mul_arrays.stats.cache_hits), len(_loops.mul_arrays.stats.cache_misses))
+"""
+
+
+@pytest.mark.skipif(not JIT, reason="kernels are off")
+def test_numba_is_imported_late_and_kernels_of_tags_are_kept(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROBE],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.split())
+    assert printed == [["0", "1"], ["1", "0"]]

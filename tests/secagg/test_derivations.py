@@ -7,10 +7,11 @@ import itertools
 
 import numpy as np
 import pytest
-from parties import complete, sparse
+from parties import Play, complete, drawn, sparse
 
 from privagg import keys
-from privagg.protocols.secagg import derivations, merkle
+from privagg.protocols.secagg import client_graph, derivations, merkle
+from privagg.protocols.secagg.states import Phase
 
 SECRET, CONTEXT, ROSTER = b"s" * 32, b"c" * 32, b"r" * 32
 
@@ -130,6 +131,50 @@ def test_the_root_is_that_of_the_definition_and_every_path_leads_to_it(count):
         if count > 1:
             assert merkle.root_from_path(leaf, place ^ 1, path) != tree.root
             assert merkle.root_from_path(leaf, place, path[::-1]) != tree.root
+
+
+def key_root(context, members, rows):
+    """The tree over the keys, written out: each leaf names the client whose keys they are."""
+    leaves = []
+    for member in members:
+        parts = (b"privagg secagg key", context, int(member).to_bytes(4, "little"), rows[member])
+        lead = b"".join(len(part).to_bytes(8, "little") + bytes(part) for part in parts)
+        leaves.append(hashlib.sha256(b"\0" + lead).digest())
+    return merkle.Tree(leaves).root
+
+
+def test_the_tree_over_the_keys_depends_on_context_client_and_keys():
+    rows = np.random.default_rng(3).integers(0, 256, (6, 64), np.uint8)
+    members = np.array([0, 2, 3, 5], np.uint32)
+    tree = client_graph.key_tree(CONTEXT, members, rows)
+    assert tree.root == key_root(CONTEXT, members, rows)
+    moved = rows.copy()
+    moved[4] = rows[5]  # the same keys in the same places, another client's
+    found = [
+        tree.root,
+        client_graph.key_tree(bytes(32), members, rows).root,
+        client_graph.key_tree(CONTEXT, np.array([0, 2, 3, 4], np.uint32), moved).root,
+        client_graph.key_tree(CONTEXT, members[:3], rows).root,
+    ]
+    assert distinct(found)
+
+
+@pytest.mark.parametrize("threat", ["semi-honest", "semi-malicious"])
+def test_both_sparse_models_bind_their_round_to_the_same_tree(threat):
+    params = sparse(8) if threat == "semi-honest" else drawn(8)
+    play = Play(params, leaves={3: Phase.ADVERTISE_KEYS})
+    play.until(Phase.SHARE_KEYS)
+    server, client = play.server, play.clients[0]
+    members = [index for index in range(8) if index != 3]
+    root = key_root(server._context, members, server._store.keys)
+    play.until(Phase.MASKED_INPUT)
+    if threat == "semi-honest":
+        assert server._roster == client._memory.roster == root
+    else:
+        memory = client._memory
+        assert memory.key_root == root
+        expected = client_graph.roster_of(server._context, root, memory.graph_root)
+        assert server._roster == memory.roster == expected
 
 
 def test_what_is_signed_depends_on_every_part_of_it():

@@ -343,20 +343,18 @@ def test_a_transcript_holds_every_message_of_the_round(kind):
             assert len(entry.payload) == entry.size
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_threads_change_nothing_but_speed(kind):
+@pytest.mark.parametrize("kind", ["complete", "semi-malicious"])
+def test_workers_change_nothing_but_speed(kind):
     """Long enough that unmasking is shared out, too."""
     params = ALL[kind](7, 5000, clip=1.0)
-    vectors, logs = inputs(params), [secagg.Transcript() for _ in range(3)]
+    vectors, logs = inputs(params), [secagg.Transcript() for _ in range(2)]
     results = [
-        run(params, vectors, workers=workers, transcript=log, dropouts={2: "masked-input"})
-        for workers, log in zip((1, 2, 3), logs, strict=True)
+        run(params, vectors, workers=workers, transcript=log, dropouts={2: "masked-input"}, seed=6)
+        for workers, log in zip((1, 2), logs, strict=True)
     ]
-    for result in results[1:]:
-        np.testing.assert_array_equal(result.sum, results[0].sum)
-        assert result.exact
-    payloads = [sorted(entry.sha256 for entry in log) for log in logs]
-    assert payloads[0] == payloads[1] == payloads[2]
+    np.testing.assert_array_equal(results[0].sum, results[1].sum)
+    assert results[1].exact
+    assert list(logs[0]) == list(logs[1])
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from parties import ALL, FREE, Play, complete, drawn, inputs, phases, sparse
+from parties import ALL, FREE, Play, active, complete, drawn, inputs, phases, sparse
 
 from privagg.errors import CapacityError, UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg.calibration import Units
+from privagg.protocols.secagg.planner import START_SECONDS
 from privagg.protocols.secagg.states import ROUNDS, Phase
 
 
@@ -199,6 +200,7 @@ def test_units_add_up_for_a_client():
         "server_fixed": 0,
         "server_edge": 0,
         "vector_server": 0,
+        "decoded": 0,
         "combine_term": 0,
         "lagrange_term": 0,
         "self_seed": 0,
@@ -217,6 +219,7 @@ def test_units_add_up_for_the_server(gone):
         "server_fixed": 11,
         "server_edge": 110,
         "vector_server": 100 * (11 - gone),
+        "decoded": 100,
         "self_seed": 11 - gone,
         "agreement": pairs,
         "seed": 11 - gone + pairs,
@@ -238,6 +241,40 @@ def test_the_server_s_seconds_are_those_at_the_stated_dropout():
     assert bill.cpu_seconds_server == everything.server(params, 8)
     assert bill.cpu_seconds_server > everything.server(params, 0)
     assert bill.cpu_seconds_client == everything.client(params)
+
+
+def test_a_graph_that_is_drawn_has_its_own_costs():
+    params = drawn(16, 1, neighbours=6)
+    apart = units(opening=1.0, proof_step=10.0, view=100.0, verification=1000.0)
+    proof = 6 * (4 * 10 + 100)  # per neighbour a path of four steps in a tree of 16, and a view
+    assert apart.client(params) == 16 + proof + 3 * 6 * 1000
+    assert apart.server(params, 0) == 16 * (1 + proof + 3 * 1000)
+    signed = active(16, 1)
+    assert apart.client(signed) == 2 * 15 * 1000
+    assert apart.server(signed, 0) == 2 * 16 * 1000
+    assert apart.client(sparse(16, 1)) == apart.server(complete(16, 1), 0) == 0
+
+
+def test_workers_share_the_clients_and_the_masks():
+    params = secagg.Params.recommend(clients=40, dim=10, dropout=0.2, corrupt=0.0)
+    bill = secagg.plan(params, units=units(client_fixed=3.0))
+    assert bill.wall_seconds() == bill.wall_seconds(1) == pytest.approx(3.0 * 36)
+    assert bill.wall_seconds(4) == pytest.approx(3.0 * 9 + START_SECONDS)
+    unmasking = secagg.plan(params, units=units(agreement=1.0))
+    assert unmasking.cpu_seconds_unmasking == unmasking.cpu_seconds_server > 0
+    assert unmasking.wall_seconds(3) == pytest.approx(
+        unmasking.cpu_seconds_server / 3 + START_SECONDS
+    )
+    serial = secagg.plan(params, units=units(server_edge=1.0))
+    assert serial.cpu_seconds_unmasking == 0
+    assert serial.wall_seconds(3) == pytest.approx(serial.cpu_seconds_server + START_SECONDS)
+    # The server alone goes on while the workers do their part.
+    both = secagg.plan(params, units=units(server_edge=0.01, client_fixed=3.0))
+    assert both.wall_seconds(2) == pytest.approx(
+        (both.cpu_seconds_server + 3.0 * 36) / 2 + START_SECONDS
+    )
+    with pytest.raises(UsageError, match="workers"):
+        bill.wall_seconds(0)
 
 
 def test_lagrange_weights_are_shared_in_the_complete_graph_only():

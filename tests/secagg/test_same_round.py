@@ -1,4 +1,4 @@
-"""One round, however it is computed: every path, compiled or not, one thread or several."""
+"""One round, however it is computed: every path, compiled or not, in one process or several."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def outcome(suite, graph, workers=1):
         transcript=transcript,
     )
     assert result.exact
-    # Threads may change which client is served first, and nothing else.
-    lines = "\n".join(sorted(f"{e.round} {e.sender} {e.receiver} {e.sha256}" for e in transcript))
+    lines = "\n".join(f"{e.round} {e.sender} {e.receiver} {e.sha256}" for e in transcript)
     return [
         hashlib.sha256(lines.encode()).hexdigest(),
         hashlib.sha256(result.sum.tobytes()).hexdigest(),
@@ -61,11 +60,10 @@ def test_every_path_sends_the_same_bytes(suite, graph, monkeypatch):
         assert outcome(suite, graph) == expected
 
 
-@pytest.mark.parametrize("workers", [2, 5])
 @pytest.mark.parametrize("graph", ["complete", "sparse"])
-def test_threads_send_the_same_bytes(graph, workers):
+def test_worker_processes_send_the_same_bytes(graph):
     suite = "aes-128-ctr"
-    assert outcome(suite, graph, workers) == outcome(suite, graph)
+    assert outcome(suite, graph, workers=2) == outcome(suite, graph)
 
 
 def test_nothing_compiled_sends_the_same_bytes():

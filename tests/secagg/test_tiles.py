@@ -9,9 +9,9 @@ import pytest
 
 from privagg import prg, wire
 from privagg.entropy import from_seed
-from privagg.errors import Abort, PeerError, UsageError
+from privagg.errors import PeerError, UsageError
 from privagg.protocols import secagg
-from privagg.protocols.secagg import messages, streaming, tiles
+from privagg.protocols.secagg import messages, tiles
 from privagg.protocols.secagg.messages import MaskedInput
 
 TILE = 1 << 10
@@ -241,93 +241,3 @@ def test_a_long_masked_vector_stays_packed_and_is_checked():
         MaskedInput.decode(head.encode() + bytes(body), params, peer=3)
     with pytest.raises(PeerError, match="expected"):
         MaskedInput.decode(head.encode() + bytes(body[:-1]), params, peer=3)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("clip", [None, 1.0])
-@pytest.mark.parametrize("graph", ["complete", "sparse"])
-def test_a_streamed_round_gives_the_sum(tmp_path, graph, clip, weighted, workers):
-    dim = 2 * TILE + 11
-    more = {"weighted": True, "max_weight": 4} if weighted else {}
-    if graph == "sparse":
-        more |= {"graph": graph, "neighbours": 6, "threshold": 3, "sigma": 1, "eta": 1}
-    params = secagg.Params.recommend(
-        clients=8, dim=dim, value_bits=12, clip=clip, dropout=0.25, corrupt=0.0, **more
-    )
-    rng = np.random.default_rng(6)
-    whole = rng.integers(0, 2**12, (8, dim)) if clip is None else rng.uniform(-1.2, 1.2, (8, dim))
-    vectors = []
-    for client, row in enumerate(whole):
-        mapped = np.memmap(tmp_path / f"in{client}", row.dtype, "w+", shape=(dim,))
-        mapped[:] = row
-        vectors.append(mapped)
-    kind = np.int64 if clip is None else np.float64
-    total = np.memmap(tmp_path / "total", kind, "w+", shape=(dim,))
-    weights = [1 + client % 4 for client in range(8)] if weighted else None
-    seen = set()
-    found = streaming.run_streamed(
-        params,
-        vectors,
-        total,
-        scratch=tmp_path,
-        weights=weights,
-        dropouts={1: "masked-input", 4: "unmasking"},
-        seed=9,
-        workers=workers,
-        progress=lambda name, done, of: seen.add((name, done == of)),
-    )
-    stayed = [client for client in range(8) if client != 1]
-    factors = np.array(weights or [1] * 8)[stayed]
-    plain = (whole[stayed].clip(-1, 1) if clip else whole[stayed]) * factors[:, None]
-    bound = params.encoding.rounding_bound(7)
-    assert np.abs(total - plain.sum(axis=0)).max() <= bound * (1 + 1e-9)
-    assert found.aggregate.total is total
-    assert found.aggregate.weight_total == factors.sum()
-    assert found.survivors["masked-input"] == tuple(stayed)
-    assert found.insecure_seed
-    outside = int((np.abs(whole[stayed]) > 1).sum()) if clip else 0
-    assert found.clipped == outside
-    assert {name for name, done in seen if done} >= {"masked-input", "unmasking by tiles"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        ["total", *(f"in{client}" for client in range(8))]
-    )
-
-
-def test_a_streamed_run_that_aborts_leaves_no_file(tmp_path):
-    params = params_of(TILE + 3, value_bits=8)
-    vectors = [np.zeros(params.dim, np.int64)] * 5
-    with pytest.raises(Abort):
-        streaming.run_streamed(
-            params,
-            vectors,
-            np.zeros(params.dim, np.int64),
-            scratch=tmp_path,
-            dropouts=dict.fromkeys(range(4), "masked-input"),
-        )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_streaming_server_refuses_arrays_that_do_not_fit():
-    params = params_of(10, value_bits=8)
-    good = np.ones(params.length, params.word), np.zeros(10, np.int64)
-    streaming.StreamingServer(params, accumulator=good[0], total=good[1])
-    assert not good[0].any()
-    for accumulator, total in (
-        (good[0][:-1], good[1]),
-        (good[0].astype(np.int32), good[1]),
-        (good[0], good[1].astype(np.float64)),
-        (good[0], np.zeros(20, np.int64)[::2]),
-        (None, good[1]),
-    ):
-        with pytest.raises(UsageError, match="a writable"):
-            streaming.StreamingServer(params, accumulator=accumulator, total=total)
-
-
-def test_a_streamed_run_refuses_what_it_does_not_do(tmp_path):
-    params = params_of(10, value_bits=8)
-    total = np.zeros(10, np.int64)
-    with pytest.raises(UsageError, match="vectors"):
-        streaming.run_streamed(params, [total], total, scratch=tmp_path)
-    with pytest.raises(UsageError, match="weights"):
-        streaming.run_streamed(params, [total] * 5, total, scratch=tmp_path, weights=[1] * 5)

@@ -21,6 +21,7 @@ from privagg.protocols.secagg.server import Server
 from privagg.protocols.secagg.states import ROUNDS, ClientState, Phase, Receipt
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.secagg.transcript import Entry, Transcript
+from privagg.protocols.secagg.workers import recommended_workers
 
 __all__ = [
     "ROUNDS",
@@ -45,5 +46,6 @@ __all__ = [
     "expansion_formula",
     "model_digest",
     "plan",
+    "recommended_workers",
     "run",
 ]

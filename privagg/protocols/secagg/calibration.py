@@ -3,8 +3,9 @@
 The model: a client pays per peer (two key agreements, key derivation, encryption and decryption),
 per peer and coordinate (the mask stream), per coordinate (encoding and packing) and per share; the
 server pays per edge for relaying, per client that left for rebuilding its masks, and per coordinate
-for each mask it takes off. CPU seconds, single thread. Costs are medians: a round is long enough to
-meet a busy machine's average, not its best moment.
+for each vector it adds, each mask it takes off, and once for decoding the sum. CPU seconds, single
+thread. Costs are medians: a round is long enough to meet a busy machine's average, not its best
+moment.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from numpy.typing import NDArray
 
 from privagg import keys, prg, sharing
 from privagg.entropy import OS
-from privagg.protocols.secagg import derivations, layout, messages, pairing
+from privagg.protocols.secagg import (
+    client_graph,
+    derivations,
+    graph,
+    layout,
+    merkle,
+    messages,
+    pairing,
+    tiles,
+)
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.messages import Message
@@ -52,6 +62,8 @@ class Units:
         Setting up one mask stream.
     vector_client, vector_server : float
         One coordinate through encoding and packing, and through unpacking and adding.
+    decoded : float
+        One coordinate of the sum, from its words to totals and means.
     share_term : float
         One coefficient of one polynomial at one point.
     combine_term : float
@@ -64,6 +76,13 @@ class Units:
         Checking and deriving one self mask.
     verification : float
         Checking one signature.
+    opening : float
+        Where clients draw the graph: checking one client's opening, its part of the tree over the
+        commitments, and its row of the graph.
+    proof_step : float
+        One step of a neighbour's path in the tree over the keys.
+    view : float
+        One statement of whom a client was told of.
     """
 
     client_fixed: float
@@ -74,12 +93,16 @@ class Units:
     seed: float
     vector_client: float
     vector_server: float
+    decoded: float
     share_term: float
     combine_term: float
     lagrange_term: float
     agreement: float
     self_seed: float
     verification: float
+    opening: float
+    proof_step: float
+    view: float
 
     def client(self, params: Params) -> float:
         """Return the CPU seconds of one client that stays to the end."""
@@ -91,14 +114,13 @@ class Units:
             + (peers + 1) * (self.seed + coordinates * self.stream)
             + coordinates * self.vector_client
             + _signed_rounds(params) * peers * self.verification
+            + self._drawn(params) * (params.clients * self.opening + peers * self._proof(params))
         )
 
     def server(self, params: Params, gone: int) -> float:
         """Return the server's CPU seconds when `gone` clients leave after sharing their keys."""
         clients, coordinates, t = params.clients, params.length, params.threshold
         stayed = clients - gone
-        pairs = gone * params.neighbours * stayed / max(clients - 1, 1)
-        masks = stayed + pairs
         weights = t * t * self.lagrange_term * (1 if params.graph is Graph.COMPLETE else clients)
         return (
             clients * self.server_fixed
@@ -107,15 +129,33 @@ class Units:
             + weights
             + clients * t * 3 * self.combine_term
             + stayed * self.self_seed
-            + pairs * self.agreement
-            + masks * (self.seed + coordinates * self.stream)
+            + coordinates * self.decoded
+            + self.unmasking(params, gone)
             + _signed_rounds(params) * clients * self.verification
+            + self._drawn(params)
+            * clients
+            * (self.opening + params.neighbours * self._proof(params))
         )
+
+    def unmasking(self, params: Params, gone: int) -> float:
+        """Return of the server's seconds those that workers share: agreements and masks."""
+        stayed = params.clients - gone
+        pairs = gone * params.neighbours * stayed / max(params.clients - 1, 1)
+        masks = stayed + pairs
+        return pairs * self.agreement + masks * (self.seed + params.length * self.stream)
+
+    def _drawn(self, params: Params) -> bool:
+        """Say whether the clients draw the graph."""
+        return params.threat is Threat.SEMI_MALICIOUS
+
+    def _proof(self, params: Params) -> float:
+        """Return what a neighbour's keys and view cost, whoever shows or checks them."""
+        return merkle.depth(params.clients) * self.proof_step + self.view
 
 
 def _signed_rounds(params: Params) -> int:
     """Return in how many rounds each client checks a signature of each peer."""
-    return 2 if params.signed else 0
+    return {Threat.SEMI_HONEST: 0, Threat.ACTIVE: 2, Threat.SEMI_MALICIOUS: 3}[params.threat]
 
 
 def measure(params: Params) -> Units:
@@ -129,8 +169,9 @@ def measure(params: Params) -> Units:
     _, server_edge = _fit(served[0], served[1], 40, 240)
     server_fixed = max(large[1] / 40 - 39 * server_edge, 0.0)
     stream, seed = _stream_seconds(params)
-    vector_client, vector_server = _vector_seconds(params)
+    vector_client, vector_server, decoded = _vector_seconds(params)
     share, combine, lagrange = _sharing_seconds()
+    opening, proof_step, view = _drawing_seconds(params)
     return Units(
         client_fixed=client_fixed,
         client_peer=client_peer,
@@ -140,11 +181,15 @@ def measure(params: Params) -> Units:
         seed=seed,
         vector_client=vector_client,
         vector_server=vector_server,
+        decoded=decoded,
         share_term=share,
         combine_term=combine,
         lagrange_term=lagrange,
         agreement=_agreement_seconds(params),
         verification=_verification_seconds(),
+        opening=opening,
+        proof_step=proof_step,
+        view=view,
         self_seed=_typical(
             lambda: [
                 (
@@ -284,8 +329,8 @@ def _stream_seconds(params: Params) -> tuple[float, float]:
     return max(_typical(work) / count - setup, 0.0) / size, setup
 
 
-def _vector_seconds(params: Params) -> tuple[float, float]:
-    """Return seconds per coordinate of a client's encoding and packing, and of the server's."""
+def _vector_seconds(params: Params) -> tuple[float, float, float]:
+    """Return seconds per coordinate: a client's encoding and packing, the server's, the sum's."""
     sized = replace(params, dim=_WORDS)
     tag = bytes(layout.TAG_BYTES)
     low = 0.0 if params.encoding.clip is not None else 0
@@ -304,10 +349,11 @@ def _vector_seconds(params: Params) -> tuple[float, float]:
     accumulator = np.zeros(sized.length, params.word)
 
     def add() -> None:
-        message = messages.MaskedInput.decode(data, sized, peer=0)
-        np.add(accumulator, message.vector, out=accumulator)
+        tiles.add(accumulator, messages.MaskedInput.decode(data, sized, peer=0).vector)
 
-    return _typical(encode) / _WORDS, _typical(add) / _WORDS
+    words = np.ones(sized.length, params.word)  # a weight, where there are some, is not zero
+    decode = partial(params.encoding.decode, words, count=params.clients)
+    return _typical(encode) / _WORDS, _typical(add) / _WORDS, _typical(decode) / _WORDS
 
 
 def _sharing_seconds() -> tuple[float, float, float]:
@@ -326,6 +372,42 @@ def _verification_seconds() -> float:
     signature = identity.sign(bytes(32))
     work = partial(keys.verify, identity.public, bytes(32), signature)
     return _typical(lambda: [work() for _ in range(20)]) / 20
+
+
+def _drawing_seconds(params: Params) -> tuple[float, float, float]:
+    """Return seconds per opening, per step of a path, and per view; nothing where none is drawn."""
+    if params.threat is not Threat.SEMI_MALICIOUS:
+        return 0.0, 0.0, 0.0
+    count, keep = 256, 64
+    degree = min(params.neighbours, count - 2)
+    rows = np.zeros((count, layout.BOTH_KEYS), np.uint8)
+    tree = client_graph.key_tree(bytes(32), np.arange(count, dtype=np.uint32), rows)
+
+    def openings() -> None:
+        leaves = [
+            derivations.graph_commitment(bytes(32), bytes(32), client, bytes(16))
+            for client in range(count)
+        ]
+        merkle.Tree(leaves)
+        graph.build(count, degree, bytes(32))
+
+    def paths() -> None:
+        for client in range(keep):
+            leaf = client_graph.key_leaf(bytes(32), client, rows[client].tobytes())
+            merkle.root_from_path(leaf, client, tree.path(client))
+
+    told = np.ones(params.neighbours, np.bool_)
+
+    def views() -> None:
+        for client in range(keep):
+            view = layout.pack_view(told, params)
+            derivations.view_statement(b"sharers", bytes(32), bytes(32), bytes(32), client, view)
+
+    return (
+        _typical(openings) / count,
+        _typical(paths) / (keep * merkle.depth(count)),
+        _typical(views) / keep,
+    )
 
 
 def _agreement_seconds(params: Params) -> float:

@@ -13,7 +13,10 @@ draw is another chance for it. Clients allow :data:`MAX_ATTEMPTS` draws, which c
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.entropy import Entropy
@@ -23,7 +26,7 @@ from privagg.protocols.secagg.client_state import ClientMemory
 from privagg.protocols.secagg.messages import GraphChallenge, GraphRequest, KeyRoster
 from privagg.protocols.secagg.params import Params
 
-__all__ = ["MAX_ATTEMPTS", "commit", "key_leaf", "reveal", "roster_of", "verify"]
+__all__ = ["MAX_ATTEMPTS", "commit", "key_leaf", "key_tree", "reveal", "roster_of", "verify"]
 
 MAX_ATTEMPTS = 4
 """Draws of the graph that a client takes part in: the guarantee's ``sigma`` loses 2 bits."""
@@ -34,6 +37,15 @@ _SERVER = "server"
 def key_leaf(context: bytes, client: int, row: bytes) -> bytes:
     """Return the leaf of a client's two public keys in the tree that fixes them."""
     return merkle.leaf(b"privagg secagg key", context, client.to_bytes(4, "little"), row)
+
+
+def key_tree(
+    context: bytes, members: NDArray[np.unsignedinteger[Any]], rows: NDArray[np.uint8]
+) -> merkle.Tree:
+    """Return the tree that fixes who has which keys: `rows` (clients, 64) of the `members`."""
+    return merkle.Tree(
+        [key_leaf(context, client, rows[client].tobytes()) for client in members.tolist()]
+    )
 
 
 def roster_of(context: bytes, key_root: bytes, graph_root: bytes) -> bytes:

@@ -9,7 +9,8 @@ that threads which call these functions for different parties keep all cores bus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,40 @@ from privagg import keys
 from privagg.errors import PeerError
 from privagg.protocols.secagg import derivations
 
-__all__ = ["mask_seeds", "open_each", "seal_each"]
+__all__ = ["Agree", "Pairs", "mask_seeds", "open_each", "seal_each"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """One party's agreements with its peers: the arguments of :func:`mask_seeds`."""
+
+    private: bytes = field(repr=False)
+    publics: NDArray[np.uint8] = field(repr=False)
+    context: bytes = field(repr=False)
+    roster: bytes = field(repr=False)
+    own: int
+    peers: NDArray[np.integer[Any]] = field(repr=False)
+    length: int
+    round: str
+    model: bytes = field(default=b"", repr=False)
+
+    def seeds(self) -> NDArray[np.uint8]:
+        """Return what :func:`mask_seeds` does."""
+        return mask_seeds(
+            self.private,
+            self.publics,
+            context=self.context,
+            roster=self.roster,
+            own=self.own,
+            peers=self.peers,
+            length=self.length,
+            round=self.round,
+            model=self.model,
+        )
+
+
+Agree = Callable[[Iterable[Pairs]], Iterator[NDArray[np.uint8]]]
+"""Works out the seeds of several parties, in order, wherever that is done."""
 
 
 def mask_seeds(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privagg import prg, sharing
+from privagg._validate import whole
 from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.params import Params
@@ -19,6 +20,9 @@ __all__ = ["Plan", "expansion_formula", "plan"]
 
 SEEN_KEY_BYTES = 80 + 134
 """A key in a set of keys: the object, and 16 bytes a slot of a table that is from 12 % full on."""
+
+START_SECONDS = 1.0
+"""From the start of a worker process to its first client: imports, most of all."""
 
 NODE_BYTES = 80 + 8
 """A digest in a list: the object and the reference."""
@@ -51,6 +55,8 @@ class Plan:
         Predicted CPU seconds of one client, and of the server when the stated dropout happens after
         the keys are shared, which is the most expensive moment. NaN-free: 0.0 where no calibration
         was asked for.
+    cpu_seconds_unmasking : float
+        Of the server's, those that the workers of a simulation share.
     """
 
     params: Params
@@ -63,6 +69,7 @@ class Plan:
     memory_server: int
     cpu_seconds_client: float
     cpu_seconds_server: float
+    cpu_seconds_unmasking: float
 
     @property
     def bytes_up_per_client(self) -> int:
@@ -73,6 +80,27 @@ class Plan:
     def bytes_down_per_client(self) -> int:
         """All bytes that one client receives."""
         return sum(self.bytes_down.values())
+
+    def wall_seconds(self, workers: int = 1) -> float:
+        """Predict how long :func:`privagg.protocols.secagg.run` takes with a core per worker.
+
+        The workers share the clients, and what they can of unmasking; the server's rest goes on
+        beside them, but never faster than alone. Clients that leave, at the stated dropout, do
+        half of their work.
+
+        Raises
+        ------
+        UsageError
+            If `workers` is no number of processes.
+        """
+        workers = whole("workers", workers, 1, 1024)
+        gone = thresholds.dropouts(self.params.clients, self.params.dropout)
+        clients = (self.params.clients - gone / 2) * self.cpu_seconds_client
+        if workers == 1:
+            return clients + self.cpu_seconds_server
+        alone = self.cpu_seconds_server - self.cpu_seconds_unmasking
+        shared = (clients + self.cpu_seconds_server) / workers
+        return max(shared, alone + self.cpu_seconds_unmasking / workers) + START_SECONDS
 
 
 def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
@@ -130,6 +158,7 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         memory_server=_memory_server(params),
         cpu_seconds_client=units.client(params),
         cpu_seconds_server=units.server(params, gone),
+        cpu_seconds_unmasking=units.unmasking(params, gone),
     )
 
 

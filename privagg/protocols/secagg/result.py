@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
+from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame
 from privagg.trees import Structure
@@ -21,25 +21,44 @@ class Truth:
     """The plain sum of what the survivors put in: only a simulation can know it.
 
     Floats are summed after the clip, in float64, so that what is left to compare is the rounding.
+
+    Parameters
+    ----------
+    params : Params
+        The round.
+    total : (dim,) array, optional
+        Where to add up: a memory map where vectors are too long for memory; it holds zeros.
     """
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, total: NDArray[Any] | None = None) -> None:
         self._clip = params.encoding.clip
         dtype = np.int64 if self._clip is None else np.float64
-        self.total: NDArray[Any] = np.zeros(params.dim, dtype)
+        self.total: NDArray[Any] = np.zeros(params.dim, dtype) if total is None else total
         self.weight = 0
         self.clipped = 0
-        self._lock = threading.Lock()
 
     def add(self, vector: NDArray[Any], weight: int, clipped: int) -> None:
         """Add one client's input, as it was sent."""
-        values = vector.astype(self.total.dtype)
-        if self._clip is not None:
-            np.clip(values, -self._clip, self._clip, out=values)
-        with self._lock:  # clients may run in several threads
-            self.total += values * weight
-            self.weight += weight
-            self.clipped += clipped
+        for first, end in tiles.spans(len(self.total)):
+            part = vector[first:end]
+            values = part.astype(self.total.dtype)
+            if self._clip is not None:
+                np.clip(values, -self._clip, self._clip, out=values)
+            self.total[first:end] += values * weight
+            tiles.release(part)
+            tiles.release(self.total[first:end])
+        self.weight += weight
+        self.clipped += clipped
+
+    def error(self, total: NDArray[Any]) -> float:
+        """Return the largest absolute difference of one coordinate to `total`."""
+        most = 0.0
+        for first, end in tiles.spans(len(self.total)):
+            ours, theirs = self.total[first:end], total[first:end]
+            most = max(most, float(np.abs(theirs - ours).max()))
+            tiles.release(ours)
+            tiles.release(theirs)
+        return most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +124,7 @@ class Result:
         *,
         params: Params,
         aggregate: Aggregate,
-        structure: Structure,
+        structure: Structure | None,
         survivors: dict[str, tuple[int, ...]],
         truth: Truth,
         up: dict[str, NDArray[np.int64]],
@@ -116,8 +135,7 @@ class Result:
         insecure_seed: bool,
     ) -> Result:
         """Compare the aggregate with the plain sum and put the pieces together."""
-        difference = np.abs(aggregate.total - truth.total)
-        error = float(difference.max())
+        error = truth.error(aggregate.total)
         bound = params.encoding.rounding_bound(aggregate.count)
         # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
         slack = 0.0
@@ -128,8 +146,8 @@ class Result:
         return cls(
             params=params,
             # The round is over: what does not fit a narrow float is not lost, but given in float64.
-            sum=structure.unflatten(aggregate.total, widen=True),
-            mean=structure.unflatten(aggregate.mean, widen=True),
+            sum=_shaped(structure, aggregate.total),
+            mean=_shaped(structure, aggregate.mean),
             count=aggregate.count,
             weight_total=int(aggregate.weight_total),
             survivors=survivors,
@@ -167,3 +185,8 @@ class Result:
     def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
         stayed = list(self.survivors["unmasking"])
         return float(sum(per_client[stayed].sum() for per_client in rounds.values()) / len(stayed))
+
+
+def _shaped(structure: Structure | None, vector: NDArray[Any]) -> Any:
+    """Return a vector in its structure; as it is where there is none."""
+    return vector if structure is None else structure.unflatten(vector, widen=True)

@@ -16,7 +16,7 @@ from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, PrivaggError, UsageError
-from privagg.protocols.secagg import derivations, layout, tiles
+from privagg.protocols.secagg import client_graph, derivations, layout, tiles
 from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.identity import Directory
 from privagg.protocols.secagg.messages import (
@@ -34,6 +34,7 @@ from privagg.protocols.secagg.messages import (
     SurvivorSet,
     UnmaskShares,
 )
+from privagg.protocols.secagg.pairing import Agree
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server_consistency import Consistency
 from privagg.protocols.secagg.server_graph import GraphDraw
@@ -72,7 +73,8 @@ class Server:
         Source of the session and, in a semi-honest round, of the sparse graph.
     workers : int
         Threads for unmasking. It changes speed only.
-
+    agree : callable, optional
+        Works out pairs' seeds elsewhere; see :data:`privagg.protocols.secagg.pairing.Agree`.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Server:
         model: bytes = b"",
         entropy: Entropy = OS,
         workers: int = 1,
+        agree: Agree | None = None,
     ) -> None:
         check_party(params, entropy)
         check_model(model)
@@ -104,7 +107,7 @@ class Server:
         self._params = params
         self._directory = roster if params.signed else None
         self._session, self._round_number = session, round_number
-        self._model, self._workers = model, workers
+        self._model, self._workers, self._agree = model, workers, agree
         identities = b"" if self._directory is None else self._directory.digest()
         self._context = derivations.context(params, session, round_number, identities)
         self._sequence = SEQUENCES[params.threat]
@@ -249,9 +252,8 @@ class Server:
                 following = self._fix_graph()
             elif phase is Phase.MASKED_INPUT:
                 self._store.expect_shares()
-            elif phase is Phase.CONSISTENCY_CHECK:
-                if self._params.graph is Graph.COMPLETE:
-                    self._broadcast = self._consistency.signature_set(0, self._tag)
+            elif phase is Phase.CONSISTENCY_CHECK and self._params.graph is Graph.COMPLETE:
+                self._broadcast = self._consistency.signature_set(0, self._tag)
             elif phase is Phase.UNMASKING:
                 self._aggregate, self._blame = self._unmasker().aggregate(self._accumulator)
                 self._accumulator = np.zeros(0, self._params.word)
@@ -338,8 +340,7 @@ class Server:
 
     def _listed(self) -> NDArray[np.bool_]:
         """Return U1: who is in the rosters that clients were shown."""
-        last = Phase.REVEAL_GRAPH if self._draw is not None else Phase.ADVERTISE_KEYS
-        return self._here[last]
+        return self._here[Phase.ADVERTISE_KEYS if self._draw is None else Phase.REVEAL_GRAPH]
 
     def _members(self, client: int) -> NDArray[np.uint32]:
         """Return the roster that `client` was shown: U1, or its neighbours in U1."""
@@ -391,7 +392,7 @@ class Server:
             self._draw = GraphDraw(self._params, self._context, present, self._store.keys)
             self._candidates = present
         elif self._params.graph is Graph.SPARSE:
-            self._roster = self._store.root_of(members, self._context)
+            self._roster = client_graph.key_tree(self._context, members, self._store.keys).root
         else:
             rows = self._store.keys[members]
             self._roster = derivations.roster_digest(self._context, members, rows)
@@ -445,4 +446,5 @@ class Server:
             survivors=self._here[Phase.MASKED_INPUT],
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
+            agree=self._agree,
         )

@@ -48,12 +48,8 @@ class GraphDraw:
         self._params = params
         self._context = context
         self._places = np.cumsum(present) - 1
-        self._keys = merkle.Tree(
-            [
-                client_graph.key_leaf(context, int(client), public_keys[client].tobytes())
-                for client in np.flatnonzero(present)
-            ]
-        )
+        members = np.flatnonzero(present).astype(np.uint32)
+        self._keys = client_graph.key_tree(context, members, public_keys)
         self._commitments = np.zeros((params.clients, layout.DIGEST_BYTES), np.uint8)
         self._openings = np.zeros((params.clients, derivations.OPENING_BYTES), np.uint8)
         self._root = b""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privagg import keys, sharing
 from privagg.errors import PeerError
-from privagg.protocols.secagg import derivations, layout, merkle
+from privagg.protocols.secagg import derivations, layout
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES, Directory
 from privagg.protocols.secagg.messages import (
     AdvertiseKeys,
@@ -97,15 +97,6 @@ class Store:
             self.signatures[sender] = np.frombuffer(message.signature, np.uint8)
         self._seen_keys.update(pair)
         self.keys[sender] = rows
-
-    def root_of(self, members: NDArray[np.uint32], context: bytes) -> bytes:
-        """Return the Merkle root over the members' keys, where no client is shown them all."""
-        return merkle.Tree(
-            [
-                merkle.leaf(b"privagg secagg key", context, self.keys[client].tobytes())
-                for client in members
-            ]
-        ).root
 
     def roster_of(
         self,

@@ -7,28 +7,32 @@ arrays of its edges (:mod:`privagg.protocols.secagg.tiles`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg import entropy as entropies
 from privagg._cuda.arrays import is_device_array
-from privagg.encoding import Aggregate
 from privagg.errors import UsageError
-from privagg.protocols.secagg import device, messages, tiles
-from privagg.protocols.secagg.arguments import check_params, is_sequence, rounds_of_leaving
-from privagg.protocols.secagg.client import Client
-from privagg.protocols.secagg.messages import MaskedInput, Message
-from privagg.protocols.secagg.params import Params
+from privagg.protocols.secagg import device, tiles
+from privagg.protocols.secagg.arguments import check_params
+from privagg.protocols.secagg.engine import Engine
+from privagg.protocols.secagg.engine_processes import AHEAD, turns_at_once
+from privagg.protocols.secagg.identity import Directory, Signer
+from privagg.protocols.secagg.inputs import LongInputs
+from privagg.protocols.secagg.messages import MaskedInput
+from privagg.protocols.secagg.params import Params, Policy
+from privagg.protocols.secagg.parties import Parties, Progress, engine_of
+from privagg.protocols.secagg.result import Result, Truth
+from privagg.protocols.secagg.rounds import Driver
 from privagg.protocols.secagg.server import Server
-from privagg.protocols.secagg.states import Phase
 from privagg.protocols.secagg.unmask import Unmasker
 
-__all__ = ["StreamedSum", "StreamingServer", "run_streamed"]
+__all__ = ["StreamingServer", "run_streamed", "scratch_bytes", "under_way"]
 
 
 class StreamingServer(Server):
@@ -87,31 +91,6 @@ class StreamingServer(Server):
         return replace(super()._unmasker(), total=self._total, progress=self._progress)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamedSum:
-    """What a streamed round gives.
-
-    Attributes
-    ----------
-    aggregate : Aggregate
-        Its total is the array that was given; its mean is empty.
-    survivors : dict of round name to tuple of int
-        Who answered each round.
-    bytes_up : dict of round name to int
-        Encoded bytes of all clients.
-    clipped : int
-        Coordinates outside the clip, over all survivors: known only because this is a simulation.
-    insecure_seed : bool
-        The run was seeded: whoever knows the seed knows every secret.
-    """
-
-    aggregate: Aggregate
-    survivors: dict[str, tuple[int, ...]]
-    bytes_up: dict[str, int]
-    clipped: int
-    insecure_seed: bool
-
-
 def run_streamed(
     params: Params,
     vectors: Sequence[NDArray[Any]],
@@ -120,105 +99,106 @@ def run_streamed(
     scratch: Path,
     weights: Sequence[int] | None = None,
     dropouts: Mapping[int, str] | None = None,
+    policy: Policy | None = None,
     seed: int | None = None,
     workers: int = 1,
-    progress: Callable[[str, int, int], None] = lambda name, done, of: None,
-) -> StreamedSum:
-    """Run a semi-honest round with all its parties here, on vectors too long for memory.
+    engine: Engine | None = None,
+    identities: Sequence[Signer] | None = None,
+    roster: Directory | None = None,
+    model: bytes = b"",
+    progress: Progress | None = None,
+) -> Result:
+    """Run a round with all its parties here, on vectors too long for memory.
 
-    Guarantee: that of :func:`privagg.protocols.secagg.run`. Masked vectors, which are no secret,
-    pass through `scratch`; inputs and the sum lie where the caller put them.
+    Guarantee: that of :func:`privagg.protocols.secagg.run`, in every threat model: a server needs a
+    masked vector only to add it, and nothing that clients check or sign has one in it. Masked
+    vectors, which are no secret, and the plain sum, which is the sum, pass through `scratch`;
+    inputs and the sum lie where the caller put them.
 
     Parameters
     ----------
     params : Params
-        The round; semi-honest.
+        The round.
     vectors : sequence of n arrays of shape (dim,)
-        One per client, memory maps where they are long.
+        One per client, memory maps where they are long. Items are taken one at a time, when the
+        client sends its input, and let go when it is in the sum.
     total : (dim,) int64 array, or float64 for floats
         Receives the sum; a memory map where it is long.
     scratch : Path
-        A folder with room for the accumulator and one masked vector.
-    weights, dropouts, seed, workers
-        As for :func:`privagg.protocols.secagg.run`.
-    progress : callable
+        A folder with room for what :func:`scratch_bytes` says.
+    weights, dropouts, policy, seed, workers, engine, identities, roster, model
+        As for :func:`privagg.protocols.secagg.run`. Workers open memory maps themselves.
+    progress : callable, optional
         Called with a round's name, what is done and what there is to do: clients, and tiles while
         the masks are taken off.
 
     Returns
     -------
-    StreamedSum
+    Result
+        ``sum`` is `total`, ``mean`` is empty: it would be as long again.
 
     Raises
     ------
     UsageError
-        If an input is not as described.
+        If an input is not as described, or as :func:`privagg.protocols.secagg.run`.
     Abort
         If too few are left in some round; nothing about any input was revealed.
     """
     check_params(params)
-    if params.signed:
-        raise UsageError("params.threat", params.threat.value, "semi-honest in a streamed run")
-    if not is_sequence(vectors) or len(vectors) != params.clients:
-        raise UsageError("vectors", type(vectors).__name__, f"one for each of {params.clients}")
-    if (weights is not None) != params.encoding.weighted:
-        raise UsageError("weights", weights is not None, "weights exactly where params have them")
-    leaves = rounds_of_leaving(params, {} if dropouts is None else dropouts)
-    source = entropies.from_seed(seed)
-    sums, post = scratch / "accumulator", scratch / "masked-input"
-    server = StreamingServer(
-        params,
-        accumulator=np.memmap(sums, params.word, "w+", shape=(params.length,)),
-        total=total,
-        progress=lambda done, of: progress("unmasking by tiles", done, of),
-        entropy=source.spawn("server"),
-        workers=workers,
+    if not Path(scratch).is_dir():
+        raise UsageError("scratch", str(scratch), "a folder that exists")
+    inputs = LongInputs(params, vectors, weights)
+    parties = Parties(
+        params=params,
+        policy=policy,
+        seed=seed,
+        identities=identities,
+        roster=roster,
+        model=model,
+        dropouts={} if dropouts is None else dropouts,
+        progress=progress,
     )
-    clients = [
-        Client(params, entropy=source.spawn(f"client/{index}")) for index in range(params.clients)
-    ]
-    clipped, up = 0, {}
-    try:
-        while server.phase is not Phase.DONE:
-            phase, name = server.phase, server.phase.title
-            up[name] = 0
-            indices = [i for i in map(int, server.alive()) if leaves[i] > phase.value]
-            for done, index in enumerate(indices, start=1):
-                client = clients[index]
-                message = messages.decode(server.message_for(index).encode(), params, peer="server")
-                data: bytes | memoryview
-                if isinstance(message, messages.ShareBundle):
-                    out = np.memmap(post, np.uint8, "w+", shape=(MaskedInput.size(params),))
-                    weight = 1 if weights is None else weights[index]
-                    client.masked_input(message, vectors[index], weight=weight, out=out)
-                    clipped += client.clipped
-                    data = out.data
-                else:
-                    data = _answer(client, message).encode()
-                client.delivered()
-                up[name] += len(data)
-                server.receive(index, messages.decode(data, params, peer=index))
-                progress(name, done, len(indices))
-            server.close()
-    finally:
-        for file in (sums, post):
-            file.unlink(missing_ok=True)
-    return StreamedSum(
-        aggregate=server.result(),
-        survivors=server.survivors(),
-        bytes_up=up,
-        clipped=clipped,
-        insecure_seed=source.insecure,
-    )
+    with (
+        TemporaryDirectory(prefix="privagg-", dir=scratch) as name,
+        engine_of(workers, engine) as place,
+    ):
+        folder = Path(name)
+
+        def room(file: str, dtype: Any, length: int) -> NDArray[Any]:
+            return np.memmap(folder / file, dtype, "w+", shape=(length,))
+
+        server = parties.server(
+            StreamingServer,
+            place,
+            workers,
+            accumulator=room("accumulator", params.word, params.length),
+            total=total,
+            progress=lambda done, of: parties.progress("unmasking by tiles", done, of),
+        )
+        driver = Driver(
+            parties=parties,
+            inputs=inputs,
+            truth=Truth(params, room("plain", total.dtype, params.dim)),
+            server=server,
+            engine=place,
+            posts=folder,
+        )
+        return driver.run()
 
 
-def _answer(client: Client, message: Message) -> Message:
-    if isinstance(message, messages.Start):
-        return client.advertise_keys(message)
-    if isinstance(message, messages.KeyRoster):
-        return client.share_keys(message)
-    assert isinstance(message, messages.SurvivorSet)
-    return client.unmasking(message)
+def scratch_bytes(params: Params, workers: int = 1) -> int:
+    """Return the bytes that :func:`run_streamed` needs in its folder, at most.
+
+    The accumulator, the plain sum that the sum is compared with, and the masked vectors that are
+    under way: one, or for each of several workers what it is sent ahead, two if they are long.
+    """
+    sums = params.length * params.word.itemsize + params.dim * 8
+    return sums + under_way(params, workers) * MaskedInput.size(params)
+
+
+def under_way(params: Params, workers: int) -> int:
+    """Return how many clients' vectors are on their way at a time, at most."""
+    return 1 if workers == 1 else AHEAD * workers * turns_at_once(params)
 
 
 def _require(name: str, array: object, length: int, dtype: np.dtype[Any]) -> None:

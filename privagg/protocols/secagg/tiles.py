@@ -297,7 +297,7 @@ def decode(
         As :meth:`privagg.encoding.Encoding.decode`.
     """
     weights = count
-    tail = np.zeros(0, accumulator.dtype)
+    tail = np.zeros(0, np.uint32)
     if encoding.weighted:
         tail = on_host(accumulator[len(total) :])
     for first, end in spans(len(total)):

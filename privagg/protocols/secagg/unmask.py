@@ -20,7 +20,8 @@ from privagg import keys, prg
 from privagg._cuda.arrays import is_device_array
 from privagg.encoding import Aggregate
 from privagg.errors import PeerError, UsageError
-from privagg.protocols.secagg import derivations, pairing, tiles
+from privagg.protocols.secagg import derivations, tiles
+from privagg.protocols.secagg.pairing import Agree, Pairs
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame, Rebuilder
 from privagg.protocols.secagg.server_store import Store
@@ -44,6 +45,8 @@ class Unmasker:
         U2, U3 and U5.
     workers : int
         Threads.
+    agree : callable, optional
+        Works out the pairs' seeds, instead of these threads.
     total : (dim,) array, optional
         Receives the sum by tiles; else it is decoded at once.
     progress : callable, optional
@@ -60,6 +63,7 @@ class Unmasker:
     survivors: NDArray[np.bool_] = field(repr=False)
     responders: NDArray[np.bool_] = field(repr=False)
     workers: int = 1
+    agree: Agree | None = field(default=None, repr=False)
     total: NDArray[Any] | None = None
     progress: tiles.Progress | None = None
 
@@ -141,34 +145,30 @@ class Unmasker:
             own[place] = np.frombuffer(
                 derivations.self_mask_seed(seed, self.context, client, length), np.uint8
             )
-        jobs = list(zip(map(int, gone), rebuilt[len(in_sum) :], strict=True))
-        parts = list(self._map(self._pairwise, jobs))
-        seeds = np.concatenate([own, *(part[0] for part in parts)])
-        signs = np.concatenate([np.full(len(own), -1, np.int8), *(part[1] for part in parts)])
-        return seeds, signs, blame
+        secrets = zip(map(int, gone), rebuilt[len(in_sum) :], strict=True)
+        pairs = [self._pairs(client, secret) for client, secret in secrets]
+        agree = self.agree or (lambda several: self._map(Pairs.seeds, list(several)))
+        seeds = np.concatenate([own, *agree(pairs)])
+        # The peer added +stream if its index is the higher one, -stream else.
+        signs = [np.where(one.peers > one.own, -1, 1).astype(np.int8) for one in pairs]
+        return seeds, np.concatenate([np.full(len(own), -1, np.int8), *signs]), blame
 
-    def _pairwise(
-        self, job: tuple[int, NDArray[np.uint8]]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
-        """Return seeds and cancelling signs of one gone client's masks with its neighbours."""
-        client, seed = job
+    def _pairs(self, client: int, seed: NDArray[np.uint8]) -> Pairs:
+        """Return what gives the masks that a gone client's neighbours in the sum share with it."""
         private, _ = derivations.key_pair(seed.tobytes(), b"mask", self.context, client)
         row = self.topology.row(client)
         peers = row[self.survivors[row]]
-        length = prg.seed_bytes(self.params.prg)
-        seeds = pairing.mask_seeds(
-            private,
-            self.store.keys[peers, keys.KEY_BYTES :],
+        return Pairs(
+            private=private,
+            publics=self.store.keys[peers, keys.KEY_BYTES :],
             context=self.context,
             roster=self.roster,
             own=client,
             peers=peers,
-            length=length,
+            length=prg.seed_bytes(self.params.prg),
             round="unmasking",
             model=self.model,
         )
-        # The peer added +stream if its index is the higher one, -stream else.
-        return seeds, np.where(peers > client, -1, 1).astype(np.int8)
 
     def _map(self, work: Callable[[_A], _B], jobs: list[_A]) -> Iterator[_B]:
         if self.workers == 1 or len(jobs) < 2:

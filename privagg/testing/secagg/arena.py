@@ -25,9 +25,9 @@ from privagg.protocols.secagg import (
     derivations,
 )
 from privagg.protocols.secagg import messages as layouts
+from privagg.protocols.secagg.inputs import Inputs
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.result import Truth
-from privagg.protocols.secagg.rounds import Inputs
 from privagg.testing.secagg.behaviour import Cohort
 from privagg.testing.secagg.setting import MODEL, SESSION, Setting, identities_of, inputs_of
 

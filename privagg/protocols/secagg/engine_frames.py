@@ -1,0 +1,343 @@
+"""What passes between a process and its workers: frames of MessagePack, never pickles.
+
+A frame is its length (8 bytes, little-endian) and the encoding of one of the structs below. The
+pipe is private to the two processes. What is secret in it are clients' inputs, where messages are
+signed the identities that the run was given, and the keys of clients that left, which the server
+rebuilt.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.errors import Abort, CapacityError, PeerError, PrivaggError, UsageError
+from privagg.keys import KEY_BYTES
+from privagg.protocols.secagg.engine import Job, Reply
+from privagg.protocols.secagg.pairing import Pairs
+from privagg.protocols.secagg.params import Params
+
+__all__ = [
+    "Agreements",
+    "Answers",
+    "Failure",
+    "Frame",
+    "Open",
+    "Policy",
+    "Ready",
+    "Seeds",
+    "Turns",
+    "exception",
+    "failure",
+    "pack_job",
+    "pack_pairs",
+    "pack_reply",
+    "read",
+    "unpack_job",
+    "unpack_pairs",
+    "unpack_reply",
+    "write",
+]
+
+_LENGTH = 8
+_MOST = 2**32 - 1
+"""Bytes that MessagePack can hold in one field."""
+
+
+class Policy(msgspec.Struct, array_like=True, frozen=True):
+    """What clients insist on, and the public keys of their roster."""
+
+    min_cohort: int
+    max_corrupt: int
+    roster: tuple[bytes, ...] | None
+
+
+class Open(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """Make these clients."""
+
+    params: Params
+    policy: Policy | None
+    model: bytes
+    seed: int | None
+    clients: list[int]
+    identities: list[bytes] | None
+
+
+class Numbers(msgspec.Struct, array_like=True, frozen=True):
+    """A vector: its bytes, or where in a file they are."""
+
+    dtype: str
+    data: bytes | None = None
+    path: str | None = None
+    offset: int = 0
+    count: int = 0
+
+
+class Turn(msgspec.Struct, array_like=True, frozen=True):
+    """A job."""
+
+    client: int
+    inbox: bytes
+    weight: Any
+    vector: Numbers | None
+    post: str | None
+
+
+class Turns(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """Run a round method for some clients, in order, up to the first that fails."""
+
+    method: str
+    jobs: list[Turn]
+
+
+class Answer(msgspec.Struct, array_like=True, frozen=True):
+    """A reply; without bytes if they are in the file that the job named."""
+
+    client: int
+    kind: str
+    outbox: bytes | None
+    clipped: int
+    seconds: float
+
+
+class Failure(msgspec.Struct, array_like=True, frozen=True):
+    """An exception: of this package with its fields, another one as its traceback."""
+
+    kind: str
+    fields: list[str | int]
+
+
+class Answers(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """Replies of the clients that did not fail, and why the next did."""
+
+    replies: list[Answer]
+    failure: Failure | None
+
+
+class Pair(msgspec.Struct, array_like=True, frozen=True):
+    """One party's agreements: see :class:`privagg.protocols.secagg.pairing.Pairs`."""
+
+    private: bytes
+    publics: bytes
+    context: bytes
+    roster: bytes
+    own: int
+    peers: bytes
+    length: int
+    round: str
+    model: bytes
+
+
+class Agreements(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """Work out the seeds of one party's pairs."""
+
+    pair: Pair
+
+
+class Seeds(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """The seeds one after the other, or why there are none; and the CPU seconds."""
+
+    seeds: bytes
+    seconds: float
+    failure: Failure | None
+
+
+class Ready(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    """The clients are made, or why not."""
+
+    failure: Failure | None
+
+
+Frame = Open | Turns | Answers | Agreements | Seeds | Ready
+
+_DECODER = msgspec.msgpack.Decoder(Frame)
+
+
+def write(stream: BinaryIO, frame: Frame) -> None:
+    """Write a frame, and push it through."""
+    data = msgspec.msgpack.encode(frame)
+    stream.write(len(data).to_bytes(_LENGTH, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def read(stream: BinaryIO) -> Any:
+    """Read a frame.
+
+    Raises
+    ------
+    EOFError
+        If the other side is gone.
+    """
+    head = stream.read(_LENGTH)
+    if len(head) < _LENGTH:
+        raise EOFError("no frame")
+    size = int.from_bytes(head, "little")
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError("a frame cut short")
+    return _DECODER.decode(data)
+
+
+def pack_job(job: Job) -> Turn:
+    """Return a job as it is sent.
+
+    Raises
+    ------
+    UsageError
+        If its vector is too long to be sent, and in no file.
+    """
+    vector = None
+    if job.vector is not None:
+        vector = _in_file(job.vector)
+        if vector is None:
+            if job.vector.nbytes > _MOST:
+                raise UsageError(
+                    f"vectors[{job.client}]",
+                    f"{job.vector.nbytes} bytes",
+                    "less than 4 GiB, or a memory map, for worker processes",
+                    "Stream it: secagg.streaming.run_streamed.",
+                )
+            vector = Numbers(dtype=job.vector.dtype.str, data=job.vector.tobytes())
+    post = None if job.post is None else str(job.post)
+    # NumPy's whole numbers are as good; what is none, the client refuses.
+    weight = int(job.weight) if isinstance(job.weight, np.integer) else job.weight
+    return Turn(job.client, job.inbox, weight, vector, post)
+
+
+def unpack_job(turn: Turn) -> Job:
+    """Return the job that was sent."""
+    vector: NDArray[Any] | None = None
+    if turn.vector is not None:
+        dtype = np.dtype(turn.vector.dtype)
+        if turn.vector.path is not None:
+            vector = np.memmap(
+                turn.vector.path,
+                dtype,
+                "r",
+                offset=turn.vector.offset,
+                shape=(turn.vector.count,),
+            )
+        else:
+            vector = np.frombuffer(turn.vector.data or b"", dtype)
+    return Job(
+        client=turn.client,
+        inbox=turn.inbox,
+        vector=vector,
+        weight=turn.weight,
+        post=None if turn.post is None else Path(turn.post),
+    )
+
+
+def pack_reply(reply: Reply, posted: bool) -> Answer:
+    """Return a reply as it is sent; without its bytes if they were `posted` to a file."""
+    outbox = None if posted else bytes(reply.outbox)
+    return Answer(reply.client, reply.kind, outbox, reply.clipped, reply.seconds)
+
+
+def unpack_reply(answer: Answer, post: Path | None) -> Reply:
+    """Return the reply that was sent; its bytes may be in the file `post`."""
+    outbox: bytes | memoryview
+    if answer.outbox is not None:
+        outbox = answer.outbox
+    else:
+        assert post is not None
+        outbox = np.memmap(post, np.uint8, "r+").data
+    return Reply(
+        client=answer.client,
+        kind=answer.kind,
+        outbox=outbox,
+        clipped=answer.clipped,
+        seconds=answer.seconds,
+    )
+
+
+def pack_pairs(pairs: Pairs) -> Agreements:
+    """Return agreements as they are sent."""
+    return Agreements(
+        Pair(
+            private=pairs.private,
+            publics=pairs.publics.tobytes(),
+            context=pairs.context,
+            roster=pairs.roster,
+            own=pairs.own,
+            peers=pairs.peers.astype("<u4").tobytes(),
+            length=pairs.length,
+            round=pairs.round,
+            model=pairs.model,
+        )
+    )
+
+
+def unpack_pairs(frame: Agreements) -> Pairs:
+    """Return the agreements that were sent."""
+    pair = frame.pair
+    return Pairs(
+        private=pair.private,
+        publics=np.frombuffer(pair.publics, np.uint8).reshape(-1, KEY_BYTES),
+        context=pair.context,
+        roster=pair.roster,
+        own=pair.own,
+        peers=np.frombuffer(pair.peers, "<u4"),
+        length=pair.length,
+        round=pair.round,
+        model=pair.model,
+    )
+
+
+def failure(error: BaseException, trace: str) -> Failure:
+    """Return an exception as it is sent."""
+    match error:
+        case UsageError():
+            kind = "capacity" if isinstance(error, CapacityError) else "usage"
+            return Failure(kind, [error.argument, error.found, error.allowed, error.hint])
+        case PeerError():
+            return Failure("peer", [error.peer, error.round, error.reason])
+        case Abort():
+            return Failure("abort", [error.reason, error.alive, error.needed])
+        case PrivaggError():
+            return Failure("privagg", [str(error)])
+    return Failure("other", [trace])
+
+
+def exception(sent: Failure) -> Exception:
+    """Return the exception that was sent."""
+    kinds: dict[str, Any] = {
+        "usage": UsageError,
+        "capacity": CapacityError,
+        "peer": PeerError,
+        "abort": Abort,
+        "privagg": PrivaggError,
+    }
+    if sent.kind in kinds:
+        found: Exception = kinds[sent.kind](*sent.fields)
+        return found
+    return RuntimeError(f"in a worker process:\n{sent.fields[0]}")
+
+
+def _in_file(vector: NDArray[Any]) -> Numbers | None:
+    """Return where in its file a vector is, if it is a contiguous part of one that is mapped."""
+    base: Any = vector
+    mapped: np.memmap[Any, Any] | None = None
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap) and base.filename is not None and base.mode != "c":
+            mapped = base  # the outermost of them is the one that was opened
+        base = base.base
+    if mapped is None or not isinstance(base, mmap.mmap) or not vector.flags.c_contiguous:
+        return None
+    if not Path(str(mapped.filename)).is_file():  # its name is gone, as a temporary file's is
+        return None
+    # A view keeps the offset of the whole map, whose first byte is a page's.
+    begin = vector.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
+    start = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
+    return Numbers(
+        dtype=vector.dtype.str,
+        path=str(mapped.filename),
+        offset=start + begin,
+        count=vector.size,
+    )
