@@ -82,10 +82,17 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
     help="Shares that rebuild it; two thirds of the clients if left out.",
 )
 @_count("--secrets", 1000, "Secrets rebuilt at once.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="With cuda: what CUDA arrays can do, beside one core; --repeats applies, no other option.",
+)
 @_repeats(9)
 @_AGAINST
 def field_command(
-    options: Options, part: tuple[str, ...], against: str | None, **values: Any
+    options: Options, part: tuple[str, ...], against: str | None, device: str, **values: Any
 ) -> None:
     """Time fields and secret sharing.
 
@@ -93,6 +100,13 @@ def field_command(
     multiplications and memory set. What would take too long is extrapolated from a small case, and
     says so.
     """
+    if device == "cuda":
+        from privagg.bench import field_cuda
+
+        with progress(options) as step:
+            report = field_cuda.bench(repeats=values["repeats"], step=step)
+        emit(report, options)
+        return
     from privagg.bench import field
 
     with progress(options) as step:

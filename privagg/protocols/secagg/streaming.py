@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._cuda.arrays import is_device_array
 from privagg.errors import UsageError
-from privagg.protocols.secagg import tiles
+from privagg.protocols.secagg import device, tiles
 from privagg.protocols.secagg.arguments import check_params
 from privagg.protocols.secagg.engine import Engine
 from privagg.protocols.secagg.engine_processes import AHEAD, turns_at_once
@@ -45,7 +46,8 @@ class StreamingServer(Server):
     params : Params
         Agreed parameters of the round.
     accumulator : (length,) array of params.word
-        Where the masked vectors are summed; overwritten with zeros.
+        Where the masked vectors are summed; overwritten with zeros. With a CUDA array the device
+        unpacks, adds and unmasks them (:mod:`privagg.protocols.secagg.device`).
     total : (dim,) int64 array, or float64 for floats
         Receives the sum. ``result().total`` is this array, ``result().mean`` is empty.
     progress : callable, optional
@@ -70,11 +72,17 @@ class StreamingServer(Server):
     ) -> None:
         super().__init__(params, **settings)
         kind = np.dtype(np.int64 if params.encoding.clip is None else np.float64)
-        _require("accumulator", accumulator, params.length, params.word)
+        if is_device_array(accumulator):
+            device.require("accumulator", accumulator, params.length, params.word)
+        else:
+            _require("accumulator", accumulator, params.length, params.word)
         _require("total", total, params.dim, kind)
-        for first, end in tiles.spans(params.length):
-            accumulator[first:end] = 0
-            tiles.release(accumulator[first:end])
+        if is_device_array(accumulator):
+            device.clear(accumulator)
+        else:
+            for first, end in tiles.spans(params.length):
+                accumulator[first:end] = 0
+                tiles.release(accumulator[first:end])
         self._accumulator = accumulator
         self._total = total
         self._progress = progress
