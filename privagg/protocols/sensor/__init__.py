@@ -1,1 +1,1 @@
-"""Sensor."""
+"""Sensor networks."""

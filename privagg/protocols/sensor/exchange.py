@@ -252,9 +252,7 @@ class Exchange:
             each = np.zeros(group.count)
             each[relay] = total
             ledger.receive(group.node[waiting], each[group.cluster[waiting]])
-        knows = np.ones((len(sends), len(group.node)), np.bool_)
-        np.logical_and.at(knows, (slice(None), pair.target), got)
-        return knows
+        return pair.all_into(got)
 
     def collect(
         self,

@@ -113,7 +113,8 @@ class Pairs:
     origin, target : (pairs,) int64 arrays
         Rows.
     rank : (pairs,) int64 array
-        Place of the target among the origin's targets, from 0.
+        Place of the target among the origin's targets, from 0. Every row is a target, as a cluster
+        has two members at least.
     direct : (pairs,) bool array
         Whether they hear each other; else the leader relays, whom all members hear.
     """
@@ -122,6 +123,24 @@ class Pairs:
     target: _Ints
     rank: _Ints
     direct: _Bools
+
+    @cached_property
+    def _by_target(self) -> tuple[_Ints, _Ints]:
+        order = np.argsort(self.target, kind="stable")
+        return order, np.flatnonzero(np.diff(self.target[order], prepend=-1))
+
+    def all_into(self, flags: _Bools) -> _Bools:
+        """Say of each row whether all pairs to it are set; pairs are the last axis of `flags`."""
+        order, begins = self._by_target
+        if not len(begins):
+            return flags
+        return np.asarray(np.logical_and.reduceat(flags[:, order], begins, axis=1))
+
+    def count_into(self, flags: _Bools) -> _Ints:
+        """Return for each row how many pairs to it are set."""
+        order, begins = self._by_target
+        counts = flags[:, order].astype(np.int64)
+        return np.asarray(np.add.reduceat(counts, begins, axis=1)) if len(begins) else counts
 
 
 def pairs(grouping: Grouping, network: Network) -> Pairs:

@@ -270,6 +270,10 @@ class Params:
         Bytes of a real number on the air: 8, or 4 for single precision.
     slices : int
         Pieces of a reading in ``smart``, the one that is kept included (J).
+    plain_slices : bool
+        Whether these are plain numbers within the bound, as described in the paper: then a lost
+        slice is an error of bounded size, but a slice says something of its reading. Otherwise they
+        are uniform in GF(p), and one lost slice makes the whole sum useless, which is noticed.
     seed_max : int
         The faithful variants' seeds are drawn from 1 to this.
     coefficient_max : int
@@ -296,6 +300,7 @@ class Params:
     arithmetic: Arithmetic = Arithmetic.INTEGER
     real_bytes: int = 8
     slices: int = 2
+    plain_slices: bool = False
     seed_max: int = 255
     coefficient_max: int = 65535
 
@@ -312,6 +317,8 @@ class Params:
         whole("drops", self.drops, 0, 2**16)
         whole("seed_max", self.seed_max, 3, 2**31)
         whole("coefficient_max", self.coefficient_max, 1, 2**62)
+        if not isinstance(self.plain_slices, bool):
+            raise UsageError("plain_slices", self.plain_slices, "True or False")
         if self.real_bytes not in (4, 8) or isinstance(self.real_bytes, bool):
             raise UsageError("real_bytes", self.real_bytes, "4 or 8")
         if self.tag_bytes not in (4, 8, 16) or isinstance(self.tag_bytes, bool):
@@ -344,7 +351,7 @@ class Params:
     @property
     def secure(self) -> bool:
         """Whether it keeps what it promises against `corrupt` members: see `docs/sensor.md`."""
-        hides = self.protocol.in_field
+        hides = self.protocol.in_field and not self.plain_slices
         return hides and self.keys is Keys.UNIQUE
 
     def threshold(self, members: int) -> int:

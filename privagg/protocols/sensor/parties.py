@@ -1,0 +1,2 @@
+"""stub"""
+def check(params): pass
