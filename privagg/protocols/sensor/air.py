@@ -161,8 +161,5 @@ class Ledger:
         """Return for each node the bytes that all its neighbours sent."""
         network = self._network
         receivers = np.repeat(np.arange(len(self.bytes_sent)), network.degree)
-        return np.bincount(
-            receivers,
-            weights=self.bytes_sent[network.neighbours],
-            minlength=len(self.bytes_sent),
-        )
+        heard = self.bytes_sent[network.neighbours]
+        return np.bincount(receivers, heard, len(self.bytes_sent)).astype(np.float64)

@@ -46,10 +46,7 @@ class Model:
 
 def _first_order(distance: float) -> Model:
     crossover = 87.7
-    if distance < crossover:
-        air = 10e-12 * distance**2
-    else:
-        air = 0.0013e-12 * distance**4
+    air = 1e-11 * distance**2 if distance < crossover else 1.3e-15 * distance**4
     return Model("first-order", 8e6 * (50e-9 + air), 8e6 * 50e-9, 0.0)
 
 

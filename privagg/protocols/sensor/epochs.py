@@ -91,8 +91,8 @@ def cluster_epochs(
     exchange = Exchange(
         formation.network, group, pair, alive.at("shares"), alive.at("answers"), formation.collector
     )
-    rows, nodes = len(group.node), formation.network.nodes + 1
-    everyone = np.ones((epochs, rows), np.bool_)
+    nodes = formation.network.nodes + 1
+    everyone = np.repeat(formation.rostered[None], epochs, axis=0)
     there = alive.at("shares")[group.node] & alive.at("answers")[group.node]
     item, answer = share_bytes(params, group.size)
     shares = np.ones((epochs, len(pair.origin)), np.bool_)
@@ -104,9 +104,10 @@ def cluster_epochs(
             able = exchange.announce("seeds", SEED_BYTES, everyone, air, ledger, times)
         bundles = Bundles.of(group, pair, item, air.radio.payload)
         times = None if tried is None else tried.shares
-        shares = exchange.bundle("shares", bundles, able, alive.at("shares"), air, ledger, times)
+        listens = alive.at("shares")[group.node] & formation.rostered
+        shares = exchange.bundle("shares", bundles, able, listens, air, ledger, times)
         if not params.drops:
-            holders = pair.all_into(shares) & there
+            holders = pair.all_into(shares) & everyone & there
     if tried is not None:
         holders = holders & tried.passed[:, group.cluster]
     nothing = np.zeros((epochs, 0), np.bool_)
@@ -114,7 +115,7 @@ def cluster_epochs(
     senders = everyone
     if params.drops:
         bitmaps, sets, echoes, senders, holders = _agree(
-            exchange, params, shares, air, ledger, epochs
+            exchange, params, shares, air, ledger, everyone
         )
     again = _asked_again(formation)
     answered = exchange.collect("answer", answer, holders, air, ledger, again=again)
@@ -138,7 +139,7 @@ def cluster_epochs(
 
 
 def _agree(
-    exchange: Exchange, params: Params, shares: _Bools, air: Air, ledger: Ledger, epochs: int
+    exchange: Exchange, params: Params, shares: _Bools, air: Air, ledger: Ledger, everyone: _Bools
 ) -> tuple[_Bools, _Bools, _Bools, _Bools, _Bools]:
     """Threshold mode: lists of shares to the collector, its choice, echoes of it to one another.
 
@@ -146,16 +147,17 @@ def _agree(
     of the same set from so many members that they are t with itself.
     """
     group, pair = exchange.grouping, exchange.pair
-    everyone = np.ones((epochs, len(group.node)), np.bool_)
     size = bitmap_bytes(group.size) + params.tag_bytes
     bitmaps = exchange.collect("received", size, everyone, air, ledger)
-    senders, able = exchange.choose(shares, bitmaps, params.drops)
+    senders = exchange.choose(shares, bitmaps, params.drops)
     chosen = np.logical_or.reduceat(senders, group.start[:-1], axis=1)
     sets = exchange.tell("senders", bitmap_bytes(group.size), chosen, air, ledger)
-    echoing = able & sets
+    # A member whose list was lost may hold all that is needed, too.
+    echoing = pair.all_into(shares | ~senders[:, pair.origin]) & sets & everyone
     tags = np.full(group.count, params.tag_bytes, np.int64)
     layout = Bundles.of(group, pair, tags, air.radio.payload)
-    echoes = exchange.bundle("echo", layout, echoing, exchange.alive_answers, air, ledger)
+    listens = exchange.alive_answers[group.node] & everyone[0]
+    echoes = exchange.bundle("echo", layout, echoing, listens, air, ledger)
     quorum = pair.count_into(echoes) + 1 >= (group.size - params.drops)[group.cluster]
     return bitmaps, sets, echoes, senders, echoing & quorum
 

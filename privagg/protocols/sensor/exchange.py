@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privagg.protocols.sensor import senders as choice_of_senders
 from privagg.protocols.sensor.air import Air, Ledger, fragments
-from privagg.protocols.sensor.grouping import Bundles, Grouping, Pairs
+from privagg.protocols.sensor.grouping import RELAY_HEAD, Bundles, Grouping, Pairs
 from privagg.protocols.sensor.network import Network
 
 __all__ = ["Answers", "Exchange", "bitmap_bytes"]
@@ -85,7 +85,7 @@ class Exchange:
         kind: str,
         bundles: Bundles,
         sends: _Bools,
-        alive: _Bools,
+        there: _Bools,
         air: Air,
         ledger: Ledger,
         repeats: _Ints | None = None,
@@ -100,19 +100,18 @@ class Exchange:
             The layout.
         sends : (epochs, rows) bool array
             Who sends.
-        alive : (nodes + 1,) bool array
-            Who is there.
+        there : (rows,) bool array
+            Who is there and has the roster.
         air, ledger : Air, Ledger
             Losses and counts.
         repeats : (epochs, clusters) int64 array, optional
             How often the whole exchange takes place; once if not given.
         """
-        group, pair = self.grouping, self.pair
+        _group, pair = self.grouping, self.pair
         epochs = len(sends)
         if not len(pair.origin):
             return np.zeros((epochs, 0), np.bool_)
         parts = int(bundles.parts.max(initial=1))
-        there = alive[group.node]
         tries = air.tries((epochs, len(bundles.link_frame)), parts)
         counts = np.where(there[bundles.link_row], air.sent(tries), air.most)
         frame_sent = np.maximum.reduceat(counts, bundles.frame_first, axis=1)
@@ -185,7 +184,7 @@ class Exchange:
         frame_sent = np.maximum.reduceat(counts, bundles.relay_first, axis=1)
         items = np.add.reduceat(held.astype(np.int64), bundles.relay_first, axis=1)
         parts, item = bundles.parts[cluster], bundles.item[cluster]
-        octets = frame_sent * (items * item + parts * air.radio.overhead)
+        octets = frame_sent * (items * item + RELAY_HEAD + parts * air.radio.overhead)
         total = self._times(octets, cluster, repeats)
         leader = group.leader[cluster]
         frames = self._times(frame_sent * parts, cluster, repeats)
@@ -278,7 +277,7 @@ class Exchange:
         reach = (hops > 0) & there & there[collector]
         first = air.tries(sends.shape)
         tries = np.maximum(first, air.tries(sends.shape)) if (hops > 1).any() else first
-        comes = sends & there & air.arrived(tries) & (reach | own)
+        comes = sends & there & ((air.arrived(tries) & reach) | own)
         times = np.where(there[collector], air.sent(tries), air.most) * (sends & there & ~own)
         times = times.sum(axis=0) * np.maximum(hops, 1)
         if again is not None:
@@ -311,9 +310,7 @@ class Exchange:
                 hops[row] = 2
         return hops
 
-    def tell(
-        self, kind: str, octets: _Ints, sends: _Bools, air: Air, ledger: Ledger
-    ) -> _Bools:
+    def tell(self, kind: str, octets: _Ints, sends: _Bools, air: Air, ledger: Ledger) -> _Bools:
         """Let collectors broadcast `octets` bytes (by cluster) to their members; say who heard.
 
         Parameters
@@ -326,7 +323,7 @@ class Exchange:
         hops = self._hops()
         tries = air.tries((len(sends), len(group.node)))
         own = np.arange(len(group.node)) == self.collector[group.cluster]
-        heard = sends[:, group.cluster] & air.arrived(tries) & there & ((hops > 0) | own)
+        heard = sends[:, group.cluster] & there & ((air.arrived(tries) & (hops > 0)) | own)
         counts = np.where(there, air.sent(tries), 1)
         counts = np.where(own, 1, counts)
         most = np.maximum.reduceat(counts, group.start[:-1], axis=1) * sends
@@ -338,12 +335,11 @@ class Exchange:
         ledger.receive(group.node[listens], (total * air_bytes)[group.cluster[listens]])
         return np.asarray(heard)
 
-    def choose(self, shares: _Bools, bitmaps: _Bools, drops: int) -> tuple[_Bools, _Bools]:
-        """Return senders and holders, (epochs, rows), from what came where."""
+    def choose(self, shares: _Bools, bitmaps: _Bools, drops: int) -> _Bools:
+        """Return the senders, (epochs, rows), from what came where."""
         group, pair = self.grouping, self.pair
         epochs, rows = bitmaps.shape
         senders = np.zeros((epochs, rows), np.bool_)
-        holders = np.zeros((epochs, rows), np.bool_)
         first_pair = np.searchsorted(pair.origin, group.start[:-1])
         for m, clusters in group.by_size():
             at = group.rows_of(clusters, m)
@@ -351,8 +347,7 @@ class Exchange:
             links = first_pair[clusters][:, None] + np.arange(m * (m - 1))
             origin, target = np.nonzero(~np.eye(m, dtype=np.bool_))
             received[:, :, target, origin] = shares[:, links]
-            received &= bitmaps[:, at][..., None]
-            chosen, able = choice_of_senders.choose(received.reshape(-1, m, m), drops)
+            received &= bitmaps[:, at][..., None]  # the collector's own is among them
+            chosen, _ = choice_of_senders.choose(received.reshape(-1, m, m), drops)
             senders[:, at] = chosen.reshape(epochs, len(clusters), m)
-            holders[:, at] = able.reshape(epochs, len(clusters), m)
-        return senders, holders
+        return senders

@@ -16,7 +16,16 @@ from privagg.protocols.sensor.network import Network
 from privagg.protocols.sensor.params import Deployment, Params, Protocol
 from privagg.protocols.sensor.uplink import Uplink
 
-__all__ = ["HELLO_BYTES", "JOIN_BYTES", "STEPS", "Alive", "Formation", "form", "id_bytes"]
+__all__ = [
+    "HELLO_BYTES",
+    "JOIN_HEAD",
+    "ROSTER_HEAD",
+    "STEPS",
+    "Alive",
+    "Formation",
+    "form",
+    "id_bytes",
+]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -27,8 +36,8 @@ STEPS = ("hello", "join", "roster", "shares", "answers", "report")
 HELLO_BYTES = 8
 """Epoch, hops and flags."""
 
-JOIN_BYTES = 8
-"""Epoch and tag; who and to whom stands in the frame's header."""
+JOIN_HEAD = 4
+"""The epoch; a tag follows. Who joins whom stands in the frame's header."""
 
 ROSTER_HEAD = 4
 """The epoch; ids follow."""
@@ -82,6 +91,8 @@ class Formation:
     collector : (clusters,) int64 array
         The row that collects the answers and reports: the leader, or the first member left if it
         dies on the way.
+    rostered : (rows,) bool array
+        Who got the roster.
     uplink : Uplink
         The tree.
     """
@@ -92,6 +103,7 @@ class Formation:
     grouping: Grouping
     pair: Pairs
     collector: _Ints
+    rostered: _Bools
     uplink: Uplink
 
 
@@ -150,7 +162,11 @@ def form(
     else:
         collector = grouping.leader_row
         uplink = Uplink(made.flood)
-    return Formation(network, alive, made, grouping, pair, collector, uplink)
+    sent = alive.at("roster")[grouping.leader][grouping.cluster]
+    rostered = sent & alive.at("roster")[grouping.node]
+    if lost:
+        rostered &= grouping.is_leader | (air.random.random(len(rostered)) >= lost)
+    return Formation(network, alive, made, grouping, pair, collector, rostered, uplink)
 
 
 def _collectors(grouping: Grouping, alive: Alive) -> _Ints:
@@ -189,23 +205,24 @@ def _count(
     if not params.protocol.clustered:
         return
     acknowledged = air.radio.loss > 0
+    join = JOIN_HEAD + params.tag_bytes
     joins = np.flatnonzero((made.leader >= 0) & (made.leader != np.arange(network.nodes + 1)))
     ledger.unicast(
         "join",
         joins,
         made.leader[joins],
-        JOIN_BYTES,
+        join,
         air.formation_sends((len(joins),)),
         acknowledged=acknowledged,
     )
     # Members of what was dissolved had joined it; its leader tells them, and joins elsewhere.
     first = np.flatnonzero((made.joined >= 0) & (made.joined != made.leader) & ~made.elected)
-    ledger.unicast("merge", first, made.joined[first], JOIN_BYTES, acknowledged=acknowledged)
+    ledger.unicast("merge", first, made.joined[first], join, acknowledged=acknowledged)
     told = np.unique(made.joined[first])
     ledger.send(
-        "merge", told, np.ones(len(told)), np.full(len(told), JOIN_BYTES + air.radio.overhead), 1.0
+        "merge", told, np.ones(len(told)), np.full(len(told), join + air.radio.overhead), 1.0
     )
-    ledger.receive(first, np.full(len(first), JOIN_BYTES + air.radio.overhead))
+    ledger.receive(first, np.full(len(first), join + air.radio.overhead))
     size = ROSTER_HEAD + id_bytes(network.nodes) * grouping.size
     if params.protocol is Protocol.CPDA_SEN_EFFICIENT:
         size = size + 4  # the leader's seed

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from privagg.protocols.sensor.network import Network
 
-__all__ = ["Bundles", "Grouping", "Pairs", "group", "pairs"]
+__all__ = ["RELAY_HEAD", "Bundles", "Grouping", "Pairs", "group", "pairs"]
+
+RELAY_HEAD = 2
+"""Bytes before relayed items: the origin's position in the roster."""
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -205,6 +208,7 @@ class Bundles:
     def of(cls, grouping: Grouping, pair: Pairs, item: _Ints, payload: int) -> Bundles:
         """Lay the items of `item` bytes (one size for each cluster) out in frames."""
         per = np.maximum(1, payload // item)
+        behind = np.maximum(1, (payload - RELAY_HEAD) // item)[grouping.cluster]
         parts = np.maximum(1, -(-item // payload))
         size = grouping.size[grouping.cluster]
         each = per[grouping.cluster]
@@ -228,7 +232,7 @@ class Bundles:
         changes = np.diff(origin, prepend=-1) != 0
         begins = np.flatnonzero(changes)
         rank = np.arange(len(relayed)) - begins[np.cumsum(changes) - 1] if len(relayed) else relayed
-        slot = rank // each[origin]
+        slot = rank // behind[origin]
         new = changes | (np.diff(slot, prepend=-1) != 0)
         relay_first = np.flatnonzero(new)
         return cls(

@@ -6,6 +6,7 @@ or more numbers to add. The exact sums then give the answer.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ class Query:
             raise UsageError("edges", self.edges, allowed)
         if self.edges is not None:
             edges = tuple(float(edge) for edge in self.edges)
-            rising = all(a < b for a, b in zip(edges, edges[1:], strict=False))
+            rising = all(a < b for a, b in itertools.pairwise(edges))
             if len(edges) < 2 or not rising or not all(map(math.isfinite, edges)):
                 raise UsageError("edges", self.edges, "two or more finite numbers, ascending")
             object.__setattr__(self, "edges", edges)

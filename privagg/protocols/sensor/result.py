@@ -126,9 +126,7 @@ class Costs:
         return cls(
             frames=float(frames.mean()),
             octets=float(sent.mean()),
-            by_kind={
-                k: (float(v[0]), float(v[1]), float(v[2])) for k, v in kinds.items() if v[2]
-            },
+            by_kind={k: (float(v[0]), float(v[1]), float(v[2])) for k, v in kinds.items() if v[2]},
             sent=sent,
             received=mean("bytes_received"),
             overheard=overheard,

@@ -117,9 +117,12 @@ def simulate(
         numbers = asked.numbers(steps, scale)
     else:
         numbers = asked.numbers(steps, scale)
-        exact = np.asarray(readings, np.float64) if name is Protocol.CPDA and (
-            params.arithmetic == "real" and asked.kind is QueryKind.SUM
-        ) else None
+        exact = (
+            np.asarray(readings, np.float64)
+            if name is Protocol.CPDA
+            and (params.arithmetic == "real" and asked.kind is QueryKind.SUM)
+            else None
+        )
         run.all(numbers, exact, scale, plan)
         answers = [
             None if total is None else asked.answer(total, count, scale)
@@ -186,9 +189,7 @@ def _by_epoch(steps: NDArray[np.int64], nodes: int, epochs: int) -> NDArray[np.i
     if steps.shape == (nodes,):
         return np.broadcast_to(steps, (epochs, nodes))
     if steps.shape != (epochs, nodes):
-        raise UsageError(
-            "readings", f"shape {steps.shape}", f"({nodes},) or ({epochs}, {nodes})"
-        )
+        raise UsageError("readings", f"shape {steps.shape}", f"({nodes},) or ({epochs}, {nodes})")
     return steps
 
 
@@ -229,6 +230,7 @@ class _Run:
         self.counts: list[int] = []
         self.covered: list[_Bools] = []
         self.tries: NDArray[np.float64] | None = None
+        self.cast: tuple[Formation, parties.Cast] | None = None
         self.pool = keypool.draw(deployment.nodes, source) if params.keys is Keys.POOL else None
 
     def form(self, deaths: Mapping[int, str]) -> Formation:
@@ -275,19 +277,17 @@ class _Run:
         pairs = len(formation.pair.origin) * self.params.width
         return max(1, pairs + formation.network.nodes)
 
-    def batch(
-        self, numbers: NDArray[np.int64], exact: NDArray[Any], formation: Formation
-    ) -> None:
+    def batch(self, numbers: NDArray[np.int64], exact: NDArray[Any], formation: Formation) -> None:
         """Run some epochs and keep what came of them."""
         made = sums.run(
             numbers, exact, formation, self.params, self.air, self.running, self.secrets
         )
         if self.engine == "parties":
+            if self.cast is None or self.cast[0] is not formation:
+                cast = parties.Cast(formation, self.params, self.secrets, self.pool)
+                self.cast = (formation, cast)
             for epoch in range(len(numbers)):
-                parties.verify(
-                    made, epoch, len(self.counts) + epoch, numbers[epoch], formation, self.params,
-                    self.secrets, self.pool,
-                )
+                self.cast[1].run(made, epoch, len(self.counts) + epoch, numbers[epoch])
         self.totals += [None if row[0] is None else list(row) for row in made.totals]
         self.true_totals += [int(total) for total in numbers[..., 0].astype(object).sum(axis=1)]
         self.counts += [int(count) for count in made.covered.sum(axis=1)]

@@ -43,5 +43,5 @@ def choose(received: _Bools, drops: int) -> tuple[_Bools, _Bools]:
         worst = np.argmax(np.where(senders, misses, -1), axis=1)
         rows = np.flatnonzero(short)
         senders[rows, worst[rows]] = False
-    good = ~short
+    good: _Bools = np.asarray(~short)
     return senders & good[:, None], ~lacks & good[:, None]

@@ -90,7 +90,7 @@ def _total(numbers: _Ints, covered: _Bools) -> NDArray[Any]:
     """Add what is covered, exactly: in Python integers where 64 bits could be too few."""
     largest = int(np.abs(numbers).max(initial=0))
     if largest * numbers.shape[1] < 2**62:
-        return np.einsum("enw,en->ew", numbers, covered.astype(np.int64)).astype(object)
+        return np.asarray(np.einsum("enw,en->ew", numbers, covered.astype(np.int64)), object)
     return np.asarray((numbers.astype(object) * covered[..., None]).sum(axis=1))
 
 
@@ -137,7 +137,7 @@ def _smart(
     """Cut, send, add, report. A slice that is not acknowledged stays with its owner."""
     sliced = running.slice_epochs(formation, params, air, ledger, len(numbers))
     climb = running.tree_epochs(formation, params, air, ledger, len(numbers))
-    epochs, nodes, width = numbers.shape
+    epochs, _nodes, width = numbers.shape
     takes_part = sliced.takes_part[:-1]
     covered = climb.reached[:, :-1] & takes_part
     shape = (epochs, len(sliced.origin), width)
@@ -197,7 +197,7 @@ def _clusters(
     entropy: Entropy,
 ) -> Batch:
     group = formation.grouping
-    epochs, nodes, width = numbers.shape
+    epochs, nodes, _width = numbers.shape
     shared = None if params.protocol.in_field else _faithful(exact, formation, params, entropy)
     tried = shared[1] if shared is not None else None
     answers, climb = running.cluster_epochs(formation, params, air, ledger, epochs, tried)

@@ -7,6 +7,7 @@ or if its parent is gone.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,7 +65,7 @@ class Uplink:
         inside = np.flatnonzero(depth > 0)
         inside = inside[np.lexsort((parent[inside], depth[inside]))]
         ends = np.searchsorted(depth[inside], np.arange(1, int(depth.max()) + 2))
-        return [inside[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [inside[a:b] for a, b in itertools.pairwise(ends)]
 
     def climb(
         self,
