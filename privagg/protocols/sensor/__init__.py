@@ -7,7 +7,7 @@ transport. Three protocols are kept because papers describe them, and are **inse
 """
 
 from privagg.protocols.sensor.base_station import BaseStation
-from privagg.protocols.sensor.channel import PoolKeys, UniqueKeys
+from privagg.protocols.sensor.channel import PoolKeys, PreloadedKeys, UniqueKeys
 from privagg.protocols.sensor.energy import MODELS, Energy
 from privagg.protocols.sensor.formation import STEPS
 from privagg.protocols.sensor.leader import Leader
@@ -41,6 +41,7 @@ __all__ = [
     "MemberState",
     "Params",
     "PoolKeys",
+    "PreloadedKeys",
     "Protocol",
     "Query",
     "QueryKind",

@@ -21,7 +21,16 @@ from privagg import keys
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor.keypool import Rings
 
-__all__ = ["Keyring", "MaskStream", "PoolKeys", "UniqueKeys", "open_", "roster_digest", "seal"]
+__all__ = [
+    "Keyring",
+    "MaskStream",
+    "PoolKeys",
+    "PreloadedKeys",
+    "UniqueKeys",
+    "open_",
+    "roster_digest",
+    "seal",
+]
 
 _SALT = b"privagg sensor link key 1"
 
@@ -76,6 +85,37 @@ class UniqueKeys:
 
     def __repr__(self) -> str:
         return f"UniqueKeys(node={self.node})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a keyring is a secret and cannot be pickled")
+
+
+class PreloadedKeys:
+    """Keys that were put into the nodes before deployment, one for each pair.
+
+    Parameters
+    ----------
+    node : int
+        Whose.
+    link_keys : mapping of int to bytes
+        By peer, 16 uniform bytes each, the same at both ends.
+    """
+
+    def __init__(self, node: int, link_keys: Mapping[int, bytes]) -> None:
+        for key in link_keys.values():
+            if not isinstance(key, bytes) or len(key) != keys.AEAD_KEY_BYTES:
+                raise UsageError(
+                    "link_keys", type(key).__name__, f"keys of {keys.AEAD_KEY_BYTES} bytes"
+                )
+        self.node = node
+        self._keys = dict(link_keys)
+
+    def key(self, peer: int) -> bytes | None:
+        """Return the key shared with `peer`, or None."""
+        return None if peer == self.node else self._keys.get(peer)
+
+    def __repr__(self) -> str:
+        return f"PreloadedKeys(node={self.node})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a keyring is a secret and cannot be pickled")

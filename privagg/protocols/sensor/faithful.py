@@ -43,7 +43,7 @@ _Bools = NDArray[np.bool_]
 _Objects = NDArray[Any]
 
 MAX_TRIES = 20
-"""A cluster of ``cpda-sen-checked`` gives up after so many draws of its shares (or of its seeds)."""
+"""``cpda-sen-checked`` gives up after so many draws of a cluster's seeds, or of its shares."""
 
 
 def below(entropy: Entropy, bound: int, shape: tuple[int, ...]) -> _Objects:
@@ -251,7 +251,7 @@ def _run_real(values: Any, params: Params, entropy: Entropy) -> Shared:
 
 
 def _run_efficient(numbers: Any, params: Params, entropy: Entropy) -> Shared:
-    """Readings are shifted to be non-negative, so that digits can be read off."""
+    """Shift readings to be non-negative, so that digits can be read off."""
     clusters, m = numbers.shape
     seed = efficient_seed(params, m)
     seeds = np.full((clusters, m), seed, object)

@@ -34,14 +34,16 @@ def choose(received: _Bools, drops: int) -> tuple[_Bools, _Bools]:
     spoke = received.any(axis=2)
     senders = np.ones((clusters, m), np.bool_)
     needed = m - drops
+    short: _Bools = np.zeros(clusters, np.bool_)
+    lacks: _Bools = np.zeros((clusters, m), np.bool_)
     for left_out in range(drops + 1):
-        lacks = (~received & senders[:, None, :]).any(axis=2) | ~spoke
-        short = (~lacks).sum(axis=1) < needed
+        lacks = np.asarray((~received & senders[:, None, :]).any(axis=2) | ~spoke)
+        short = np.asarray((~lacks).sum(axis=1) < needed)
         if left_out == drops or not short.any():
             break
         misses = (~received & spoke[:, :, None]).sum(axis=1)
         worst = np.argmax(np.where(senders, misses, -1), axis=1)
         rows = np.flatnonzero(short)
         senders[rows, worst[rows]] = False
-    good: _Bools = np.asarray(~short)
+    good = ~short
     return senders & good[:, None], ~lacks & good[:, None]
