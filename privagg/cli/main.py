@@ -28,6 +28,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_secagg:secagg",
                 "Run a secure aggregation round with all its parties in this process.",
             ),
+            "sensor": Leaf(
+                "privagg.cli.simulate_sensor:sensor",
+                "Simulate a sensor network that aggregates without showing single readings.",
+            ),
         },
     ),
     "plan": Branch(
@@ -64,6 +68,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf(
                 "privagg.cli.audit_secagg:secagg",
                 "Audit a secure aggregation round from its transcript.",
+            ),
+            "sensor": Leaf(
+                "privagg.cli.audit_sensor:sensor",
+                "Attack the protocols of sensor networks and count the readings found.",
             ),
         },
     ),

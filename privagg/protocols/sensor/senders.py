@@ -45,5 +45,5 @@ def choose(received: _Bools, drops: int) -> tuple[_Bools, _Bools]:
         worst = np.argmax(np.where(senders, misses, -1), axis=1)
         rows = np.flatnonzero(short)
         senders[rows, worst[rows]] = False
-    good = ~short
-    return senders & good[:, None], ~lacks & good[:, None]
+    good: _Bools = np.logical_not(short).reshape(-1, 1)
+    return senders & good, ~lacks & good
