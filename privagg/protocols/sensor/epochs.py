@@ -91,7 +91,7 @@ def cluster_epochs(
     exchange = Exchange(
         formation.network, group, pair, alive.at("shares"), alive.at("answers"), formation.collector
     )
-    nodes = formation.network.nodes + 1
+    nodes, rows = formation.network.nodes + 1, len(group.node)
     everyone = np.repeat(formation.rostered[None], epochs, axis=0)
     there = alive.at("shares")[group.node] & alive.at("answers")[group.node]
     item, answer = share_bytes(params, group.size)
@@ -117,6 +117,8 @@ def cluster_epochs(
         bitmaps, sets, echoes, senders, holders = _agree(
             exchange, params, shares, air, ledger, everyone
         )
+    # A leader that dies takes its own answer along: only threshold mode can do without.
+    holders = holders & ~(group.is_leader & (formation.collector[group.cluster] != np.arange(rows)))
     again = _asked_again(formation)
     answered = exchange.collect("answer", answer, holders, air, ledger, again=again)
     if params.drops:

@@ -243,10 +243,12 @@ def _run_real(values: Any, params: Params, entropy: Entropy) -> Shared:
     unit = (words >> np.uint64(11)).astype(np.float64) / 2.0**53
     coefficients = params.coefficient_max * unit.reshape(clusters, m, m - 1)
     kind = np.float64 if params.real_bytes == 8 else np.float32
-    shares = share(values, coefficients, seeds).astype(kind).astype(np.float64)
-    assembled = shares.sum(axis=1).astype(kind).astype(np.float64)
+    # Large clusters overflow single precision: the sum is then no number, which callers see.
+    with np.errstate(over="ignore", invalid="ignore"):
+        shares = share(values, coefficients, seeds).astype(kind).astype(np.float64)
+        assembled = shares.sum(axis=1).astype(kind).astype(np.float64)
+        total = lagrange_sum(assembled, seeds)
     once = np.ones(clusters, np.int64)
-    total = lagrange_sum(assembled, seeds)
     return Shared(seeds, shares, assembled, total, once, once, np.ones(clusters, np.bool_))
 
 

@@ -288,8 +288,9 @@ class _Cluster:
                 continue
             able, said = True, None
             try:
-                if not (self.alive_answers & self.alive_shares & self.rostered)[row]:
-                    raise Abort("gone, or without a roster", 0, 1)
+                gone = not (self.alive_answers & self.alive_shares & self.rostered)[row]
+                if gone or int(self.node[row]) == self.head:
+                    raise Abort("gone, without a roster, or a leader that died", 0, 1)
                 said = self.member[row].answer(collector.node)
             except Abort:
                 able = False

@@ -292,7 +292,7 @@ class _Run:
         self.true_totals += [int(total) for total in numbers[..., 0].astype(object).sum(axis=1)]
         self.counts += [int(count) for count in made.covered.sum(axis=1)]
         self.covered.append(made.covered)
-        if made.tried is not None:
+        if made.tried is not None and made.tried.seeds.size:
             self.tries = np.array([made.tried.seeds.mean(), made.tried.shares.mean()])
 
     def bisect(

@@ -31,7 +31,7 @@ def choose(received: _Bools, drops: int) -> tuple[_Bools, _Bools]:
         All False where it is not possible.
     """
     clusters, m, _ = received.shape
-    spoke = received.any(axis=2)
+    spoke: _Bools = np.asarray(received.any(axis=2))
     senders = np.ones((clusters, m), np.bool_)
     needed = m - drops
     short: _Bools = np.zeros(clusters, np.bool_)

@@ -119,6 +119,8 @@ def _tree(
 def _add_up(elements: NDArray[Any], covered: _Bools, field: fields.Field) -> NDArray[Any]:
     """Add elements over the nodes that are covered, (epochs, width)."""
     part = np.where(covered[..., None], elements, 0).astype(field.dtype)
+    if not part.shape[1]:
+        return np.zeros((part.shape[0], part.shape[2]), field.dtype)
     while part.shape[1] > 1:
         half = part.shape[1] // 2
         folded = fields.add(part[:, :half], part[:, half : 2 * half], field)
@@ -221,7 +223,12 @@ def _clusters(
         )
         sums = sound.lift(sums, params.field)
     counted = answers.success & climb.reached[:, group.node[formation.collector]]
-    totals = (sums.astype(object) * counted[..., None]).sum(axis=1)
+    totals = np.where(counted[..., None], sums.astype(object), 0).sum(axis=1)
+    if shared is not None and params.arithmetic is Arithmetic.REAL:
+        # Floating point that overflowed is no sum; an epoch that has one is not decoded.
+        finite = np.isfinite(totals.astype(np.float64)).all(axis=1)
+        totals[~finite] = None
+        counted = counted & finite[:, None]
     covered = np.zeros((epochs, nodes), np.bool_)
     covered[:, group.node] = answers.senders & counted[:, group.cluster]
     return Batch(np.asarray(totals, object), covered, sums, answers, climb, tried)
@@ -233,7 +240,8 @@ def _faithful(
     """Run the papers' arithmetic in all clusters, whatever arrives; return sums and tries."""
     group = formation.grouping
     epochs, _, width = exact.shape
-    kind = np.float64 if params.arithmetic is Arithmetic.REAL else object
+    real = params.protocol is Protocol.CPDA and params.arithmetic is Arithmetic.REAL
+    kind = np.float64 if real else object
     sums = np.zeros((epochs, group.count, width), kind)
     tries = [np.zeros((epochs, group.count), np.int64) for _ in range(2)]
     passed = np.ones((epochs, group.count), np.bool_)
