@@ -6,7 +6,7 @@ until its checks pass, so that the number of tries is an argument.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.exchange import Answers, Exchange, bitmap_bytes
 from privagg.protocols.sensor.faithful import share_bytes
 from privagg.protocols.sensor.formation import Formation, id_bytes
-from privagg.protocols.sensor.grouping import Bundles
+from privagg.protocols.sensor.grouping import Bundles, Grouping
 from privagg.protocols.sensor.params import Arithmetic, Params, Protocol
 from privagg.protocols.sensor.uplink import Climb
 
@@ -157,9 +157,11 @@ def _agree(
     # A member whose list was lost may hold all that is needed, too.
     echoing = pair.all_into(shares | ~senders[:, pair.origin]) & sets & everyone
     tags = np.full(group.count, params.tag_bytes, np.int64)
-    layout = Bundles.of(group, pair, tags, air.radio.payload)
+    # Who collects also relays: after the leader's death its successor.
+    led = replace(exchange, grouping=Grouping(group.node, group.start, exchange.collector))
+    layout = Bundles.of(led.grouping, pair, tags, air.radio.payload)
     listens = exchange.alive_answers[group.node] & everyone[0]
-    echoes = exchange.bundle("echo", layout, echoing, listens, air, ledger)
+    echoes = led.bundle("echo", layout, echoing, listens, air, ledger)
     quorum = pair.count_into(echoes) + 1 >= (group.size - params.drops)[group.cluster]
     return bitmaps, sets, echoes, senders, echoing & quorum
 

@@ -107,7 +107,7 @@ class Exchange:
         repeats : (epochs, clusters) int64 array, optional
             How often the whole exchange takes place; once if not given.
         """
-        _group, pair = self.grouping, self.pair
+        group, pair = self.grouping, self.pair
         epochs = len(sends)
         if not len(pair.origin):
             return np.zeros((epochs, 0), np.bool_)
@@ -122,7 +122,11 @@ class Exchange:
         if not len(bundles.relayed):
             return left
         relayed = bundles.relayed
-        held = left[:, relayed]
+        relay = group.leader[group.cluster[pair.origin[relayed]]]
+        # All hear their leader; a successor may be out of range, and then cannot relay.
+        near = self.network.hears(group.node[pair.origin[relayed]], relay)
+        near &= self.network.hears(group.node[pair.target[relayed]], relay)
+        held = left[:, relayed] & near
         tries = air.tries((epochs, len(relayed)), parts)
         target_there = there[pair.target[relayed]]
         comes = held & air.arrived(tries) & target_there

@@ -215,7 +215,9 @@ class _Cluster:
             if made is not None:
                 bundles[row] = _sent(made, Shares, self.params, int(self.node[row]), len(self.rows))
         if self.params.protocol is not Protocol.MASK_CLUSTER:
-            self._deliver(bundles, self.answers.shares[self.at])
+            leader = self.cast.nodes[self.head]
+            assert isinstance(leader, Leader)
+            self._deliver(bundles, self.answers.shares[self.at], leader)
         if not (self.alive_answers & self.rostered)[self.collector_row]:
             return None
         collector = self._collector()
@@ -232,9 +234,9 @@ class _Cluster:
         assert isinstance(party, Leader)
         return party
 
-    def _deliver(self, bundles: Mapping[int, Shares | Echo], arrived: NDArray[np.bool_]) -> None:
-        leader = self.cast.nodes[self.head]
-        assert isinstance(leader, Leader)
+    def _deliver(
+        self, bundles: Mapping[int, Shares | Echo], arrived: NDArray[np.bool_], leader: Leader
+    ) -> None:
         for at in self.pairs[arrived[self.pairs]]:
             origin, target = int(self.pair.origin[at]), int(self.pair.target[at])
             bundle, name = bundles[origin], int(self.node[origin])
@@ -247,15 +249,15 @@ class _Cluster:
                 continue
             relay = leader.relay(bundle, name, [int(self.node[target])])
             if isinstance(bundle, Shares):
-                relay = _sent(relay, Relay, self.params, self.head, len(self.rows))
-                party.receive_relayed(relay, self.head)
+                relay = _sent(relay, Relay, self.params, leader.node, len(self.rows))
+                party.receive_relayed(relay, leader.node)
             elif party.state is not MemberState.SHARED:
                 octets = relay.encode()
                 back = Relay.decode_echoes(
-                    octets, self.params, peer=self.head, members=len(self.rows)
+                    octets, self.params, peer=leader.node, members=len(self.rows)
                 )
                 _same("relayed echo", back, relay)
-                party.receive_relayed(back, self.head)
+                party.receive_relayed(back, leader.node)
 
     def _agree(self, collector: Leader) -> None:
         answers, at, m = self.answers, self.at, len(self.rows)
@@ -278,7 +280,7 @@ class _Cluster:
             except Abort:
                 continue
             echoes[row] = _sent(echo, Echo, self.params, int(self.node[row]), m)
-        self._deliver(echoes, answers.echoes[at])
+        self._deliver(echoes, answers.echoes[at], collector)
 
     def _answer(self, collector: Leader) -> list[int] | None:
         answers, at = self.answers, self.at
