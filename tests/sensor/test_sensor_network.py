@@ -195,6 +195,7 @@ def test_the_ledger_adds_frames_bytes_and_energy():
     assert ledger.bytes_received[2] == 27
     assert ledger.bytes_sent[3] == 2 * 11  # one acknowledgement a frame
     assert ledger.by_kind["x"].tolist() == [3, 8, 4 * 27 + 2 * 68]
+    assert ledger.received_by_kind == {"x": 4 * 27 + 2 * 68, "acknowledgement": 4 * 11}
     heard = ledger.overheard()
     for node in range(net.nodes + 1):
         assert heard[node] == ledger.bytes_sent[net.of(node)].sum()

@@ -105,6 +105,7 @@ class Ledger:
         self.bytes_sent = np.zeros(count, np.float64)
         self.bytes_received = np.zeros(count, np.float64)
         self.by_kind: dict[str, NDArray[np.float64]] = {}
+        self.received_by_kind: dict[str, float] = {}
 
     def send(
         self,
@@ -125,13 +126,12 @@ class Ledger:
         total = self.by_kind.setdefault(kind, np.zeros(3))
         total += [said[ours].sum(), frames[ours].sum(), octets[ours].sum()]
 
-    def receive(self, node: _Ints, octets: NDArray[Any]) -> None:
+    def receive(self, kind: str, node: _Ints, octets: NDArray[Any]) -> None:
         """Count bytes on air that were meant for nodes, whether or not they were lost."""
-        self.bytes_received += np.bincount(
-            node,
-            weights=np.broadcast_to(np.asarray(octets, np.float64), node.shape),
-            minlength=len(self.bytes_received),
-        )
+        octets = np.broadcast_to(np.asarray(octets, np.float64), node.shape)
+        self.bytes_received += np.bincount(node, octets, len(self.bytes_received))
+        ours = float(octets[node != self._network.base_station].sum())
+        self.received_by_kind[kind] = self.received_by_kind.get(kind, 0.0) + ours
 
     def unicast(
         self,
@@ -147,7 +147,7 @@ class Ledger:
         pieces = fragments(payload, self._radio.payload)
         air = np.asarray(payload) + pieces * self._radio.overhead
         self.send(kind, sender, pieces * sends, air * sends, np.asarray(sends) > 0)
-        self.receive(receiver, air * sends)
+        self.receive(kind, receiver, air * sends)
         if acknowledged:
             self.acknowledge(receiver, sender, pieces * (np.asarray(sends) > 0))
 
@@ -155,7 +155,7 @@ class Ledger:
         """Count acknowledgements: bytes alone, as they are no frames of a message."""
         octets = np.asarray(frames, np.float64) * self._radio.acknowledgement
         self.send("acknowledgement", sender, np.zeros(len(sender)), octets, 0.0)
-        self.receive(receiver, octets)
+        self.receive("acknowledgement", receiver, octets)
 
     def overheard(self) -> NDArray[np.float64]:
         """Return for each node the bytes that all its neighbours sent."""

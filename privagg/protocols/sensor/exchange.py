@@ -163,7 +163,7 @@ class Exchange:
         # Every member in range listens to the whole bundle: nothing in it names its receivers.
         total = np.bincount(bundles.frame_origin, weights=octets, minlength=rows)
         hears = pair.direct & there[pair.target]
-        ledger.receive(group.node[pair.target[hears]], total[pair.origin[hears]])
+        ledger.receive(kind, group.node[pair.target[hears]], total[pair.origin[hears]])
         if air.radio.retries:
             once = self._times((frame_sent > 0).astype(np.int64), cluster, repeats) * parts
             row = bundles.link_row
@@ -195,7 +195,7 @@ class Exchange:
         said = self._times((frame_sent > 0).astype(np.int64), cluster, repeats)
         ledger.send("relay", leader, frames, total, said)
         target = group.node[pair.target[bundles.relayed]]
-        ledger.receive(target, total[bundles.relay_frame])
+        ledger.receive("relay", target, total[bundles.relay_frame])
         if air.radio.retries:
             once = self._times(held.astype(np.int64), cluster[bundles.relay_frame], repeats)
             ledger.acknowledge(target, leader[bundles.relay_frame], once)
@@ -227,7 +227,7 @@ class Exchange:
         air_bytes = np.asarray(octets) + air.radio.overhead
         ledger.send(kind, group.node[rows], sent, sent * air_bytes, sent > 0)
         per_row = np.bincount(rows, weights=sent * air_bytes, minlength=len(group.node))
-        ledger.receive(group.node[pair.target[hears]], per_row[pair.origin[hears]])
+        ledger.receive(kind, group.node[pair.target[hears]], per_row[pair.origin[hears]])
         # What the leader has heard itself it sends on; one message holds all that is needed.
         far = np.zeros(len(group.node), np.bool_)
         far[pair.origin[~pair.direct]] = True
@@ -254,7 +254,7 @@ class Exchange:
             ledger.send(f"{kind}-relay", group.leader[relay], frames, total, frames > 0)
             each = np.zeros(group.count)
             each[relay] = total
-            ledger.receive(group.node[waiting], each[group.cluster[waiting]])
+            ledger.receive(f"{kind}-relay", group.node[waiting], each[group.cluster[waiting]])
         return pair.all_into(got)
 
     def collect(
@@ -336,7 +336,7 @@ class Exchange:
         air_bytes = octets + pieces * air.radio.overhead
         ledger.send(kind, group.node[self.collector], total * pieces, total * air_bytes, total > 0)
         listens = there & ~own
-        ledger.receive(group.node[listens], (total * air_bytes)[group.cluster[listens]])
+        ledger.receive(kind, group.node[listens], (total * air_bytes)[group.cluster[listens]])
         return np.asarray(heard)
 
     def choose(self, shares: _Bools, bitmaps: _Bools, drops: int) -> _Bools:

@@ -201,7 +201,7 @@ def _count(
         nodes = np.flatnonzero(who)
         ledger.send(kind, nodes, np.ones(len(nodes)), np.full(len(nodes), air_hello), 1.0)
         _, receivers = network.around(nodes)
-        ledger.receive(receivers, np.full(len(receivers), air_hello))
+        ledger.receive(kind, receivers, np.full(len(receivers), air_hello))
     if not params.protocol.clustered:
         return
     acknowledged = air.radio.loss > 0
@@ -222,7 +222,7 @@ def _count(
     ledger.send(
         "merge", told, np.ones(len(told)), np.full(len(told), join + air.radio.overhead), 1.0
     )
-    ledger.receive(first, np.full(len(first), join + air.radio.overhead))
+    ledger.receive("merge", first, np.full(len(first), join + air.radio.overhead))
     size = ROSTER_HEAD + id_bytes(network.nodes) * grouping.size
     if params.protocol is Protocol.CPDA_SEN_EFFICIENT:
         size = size + 4  # the leader's seed
@@ -233,4 +233,4 @@ def _count(
     most = most * alive.at("roster")[grouping.leader]
     ledger.send("roster", grouping.leader, pieces * most, octets * most, most > 0)
     members = np.flatnonzero(~grouping.is_leader)
-    ledger.receive(grouping.node[members], (octets * most)[grouping.cluster[members]])
+    ledger.receive("roster", grouping.node[members], (octets * most)[grouping.cluster[members]])

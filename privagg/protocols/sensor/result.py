@@ -90,6 +90,8 @@ class Costs:
         Sent.
     by_kind : dict of str to tuple of three floats
         Messages, frames and bytes on air by kind of message.
+    received_by_kind : dict of str to float
+        Bytes on air that were meant for a node, by kind.
     sent, received, overheard : (nodes,) float arrays
         Bytes on air of each node: sent, meant for it, and sent by its neighbours.
     most_frames : float
@@ -99,6 +101,7 @@ class Costs:
     frames: float
     octets: float
     by_kind: dict[str, tuple[float, float, float]]
+    received_by_kind: dict[str, float]
     sent: _Floats = field(repr=False)
     received: _Floats = field(repr=False)
     overheard: _Floats = field(repr=False)
@@ -121,12 +124,17 @@ class Costs:
                 old = kinds.get(kind, (0.0, 0.0, 0.0))
                 new = total / (share * nodes)
                 kinds[kind] = (old[0] + new[0], old[1] + new[1], old[2] + new[2])
+        heard: dict[str, float] = {}
+        for ledger, share in ((forming, formations), (running, epochs)):
+            for kind, octets in ledger.received_by_kind.items():
+                heard[kind] = heard.get(kind, 0.0) + octets / (share * nodes)
         sent = mean("bytes_sent")
         overheard = forming.overheard()[:-1] / formations + running.overheard()[:-1] / epochs
         return cls(
             frames=float(frames.mean()),
             octets=float(sent.mean()),
             by_kind={k: (float(v[0]), float(v[1]), float(v[2])) for k, v in kinds.items() if v[2]},
+            received_by_kind=heard,
             sent=sent,
             received=mean("bytes_received"),
             overheard=overheard,

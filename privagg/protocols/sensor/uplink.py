@@ -125,6 +125,6 @@ class Uplink:
         frames = (pieces * times).sum(axis=0)
         said = (times > 0).sum(axis=0)
         ledger.send("report", nodes, frames, octets, said)
-        ledger.receive(self.parent[nodes], octets)
+        ledger.receive("report", self.parent[nodes], octets)
         if air.radio.retries:
             ledger.acknowledge(self.parent[nodes], nodes, (pieces * (times > 0)).sum(axis=0))
