@@ -216,7 +216,9 @@ def split_view(subject: Subject, setting: Setting, colluders: int) -> Trial | No
     """
     if subject.protocol is not Protocol.CPDA_FIELD or not subject.drops:
         return None
-    params = setting.params(subject)
+    params = setting.params(
+        subject, corrupt=0
+    )  # members that would refuse are no test of the bound
     m, t = setting.members, setting.members - subject.drops
     drawn = readings(setting, setting.party_runs).tolist()
     guesses, chance = _guessing(setting, drawn, colluders)

@@ -49,7 +49,7 @@ __all__ = ["sensor"]
 )
 @click.option(
     "--members",
-    type=click.IntRange(4, 64),
+    type=click.IntRange(3, 64),
     default=5,
     show_default=True,
     metavar="INT",
