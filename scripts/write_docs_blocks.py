@@ -21,6 +21,8 @@ from privagg.protocols.lightsecagg import calibration as lsa_calibration
 from privagg.protocols.lightsecagg import checks as lsa_invariants
 from privagg.protocols.secagg import calibration, checks, states, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.sensor import checks as sensor_rules
+from privagg.protocols.sensor import states as sensor_order
 from privagg.testing import secagg as kit
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -67,11 +69,34 @@ def client_states() -> str:
 
 def client_checks() -> str:
     """Return the invariants that a client holds, by the name of their function."""
+    return _rules(checks)
+
+
+def _rules(module: ModuleType) -> str:
     rows: list[list[object]] = []
-    for name in checks.__all__:
-        text = inspect.getdoc(getattr(checks, name)) or ""
+    for name in module.__all__:
+        text = inspect.getdoc(getattr(module, name)) or ""
         rows.append([f"`{name}`", text.split("\n\n")[0].replace("\n", " ").replace("``", "`")])
     return table(["check", "what it holds"], rows)
+
+
+def sensor_checks() -> str:
+    """Return what a member of a cluster insists on."""
+    return _rules(sensor_rules)
+
+
+def sensor_states() -> str:
+    """Return what a member of a cluster accepts in which state, by mode."""
+    rows: list[list[object]] = []
+    for mode, transitions in sensor_order.TABLES.items():
+        for state in sensor_order.MemberState:
+            steps = [
+                f"{kind.__name__} -> {after.name}"
+                for (at, kind), after in transitions.items()
+                if at is state
+            ]
+            rows.append([mode.name, state.name, ", ".join(steps)])
+    return table(["mode", "in state", "accepts, and goes to"], rows)
 
 
 KINDS = [
@@ -332,6 +357,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "lsa-rounds": lsa_rounds,
     "lsa-checks": lsa_checks,
     "lsa-bytes": lsa_bytes,
+    "sensor-checks": sensor_checks,
+    "sensor-states": sensor_states,
 }
 """Every block, by its name in the pages."""
 

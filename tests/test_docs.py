@@ -196,7 +196,7 @@ SHARED = documented_flags(section(CLI_PAGE, "## Options of every command"))
 def test_options_of_each_command_are_documented(name, command):
     assert f"`privagg {name}" in CLI_PAGE
     heading = "## `privagg data list`, `privagg data show`" if name[:4] == "data" else None
-    sections = {"simulate secagg", "plan secagg", "keys new", "keys show"}
+    sections = {"simulate secagg", "simulate sensor", "plan secagg", "keys new", "keys show"}
     if name in sections or name.startswith(("audit ", "bench ")):
         heading = f"## `privagg {name}`"
     own = documented_flags(section(CLI_PAGE, heading)) if heading else set()
@@ -234,6 +234,23 @@ def test_json_keys_are_documented(words, heading):
     own = dict(zip(("Of `simulate`", "Of `plan`"), own.split("Of `plan` also:"), strict=True))
     cells = first_cells(shared) + first_cells(own[heading])
     assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(json.loads(output))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "sensor", "--nodes", "30", "--area", "80"],
+        ["audit", "sensor", "--protocol", "cmt", "--runs", "10"],
+    ],
+    ids=["simulate", "audit"],
+)
+def test_json_keys_of_sensor_networks_are_documented(words):
+    line = [sys.executable, "-m", "privagg", *words, "--json", "--quiet"]
+    output = subprocess.run(line, cwd=ROOT, capture_output=True, check=True).stdout
+    text = section(CLI_PAGE, f"## `privagg {words[0]} sensor`")
+    cells = first_cells("| key |" + text.split("| key |")[1])
+    keys = json.loads(output)
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(keys) - {"schema_version"}
 
 
 def test_configuration_example_is_toml_of_the_command():
