@@ -4,11 +4,15 @@ See :mod:`privagg.mechanisms.base` for what all of them promise.
 """
 
 from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
+from privagg.mechanisms.channel import Channel
 from privagg.mechanisms.estimate import Estimate
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
+from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
 from privagg.mechanisms.postprocess import METHODS
+from privagg.mechanisms.projective import PGR
+from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.registry import MECHANISMS, make, mechanism_from
 from privagg.mechanisms.reports import Reports
 from privagg.mechanisms.state import State
@@ -35,4 +39,9 @@ __all__ = [
     "LocalHashing",
     "SubsetSelection",
     "HadamardResponse",
+    "PGR",
+    "SHE",
+    "THE",
+    "RandomizedResponse",
+    "Channel",
 ]

@@ -69,7 +69,7 @@ class Draws:
         """
         limits = np.array(bounds, np.uint64)
         short = 2**32 % limits
-        product = self.words32(count * limits.size).reshape(count, -1) * limits
+        product = self.words32(count * limits.size).reshape(count, limits.size) * limits
         while True:
             rows, columns = np.nonzero((product & np.uint64(0xFFFFFFFF)) < short)
             if not rows.size:

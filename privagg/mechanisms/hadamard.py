@@ -33,10 +33,11 @@ class HadamardResponse(FrequencyOracle):
     each position of either kind is equally likely.
 
     Source: Acharya, Sun, Zhang, "Hadamard Response: Estimating Distributions Privately,
-    Efficiently, and with Little Communication", AISTATS 2019. With one block it is the one-bit response of the
-    field: the index of a column, and a bit. The estimate counts +1 for reports at a value's
-    positions, -1 for reports elsewhere in its block, over p - q, with p and q the probabilities of
-    a value's half-block and of any other. It is unbiased: any two rows agree in half of a block.
+    Efficiently, and with Little Communication", AISTATS 2019. With one block it is the one-bit
+    response of the field: the index of a column, and a bit. The estimate counts +1 for reports at a
+    value's positions, -1 for reports elsewhere in its block, over p - q, with p and q the
+    probabilities of a value's half-block and of any other. It is unbiased: any two rows agree in
+    half of a block.
     With F the frequency of all values of a value's block,
     n Var = (F (p + q) + (1 - F) 2 q) / (p - q)**2 - f. With one block this is
     ((e**epsilon + 1) / (e**epsilon - 1))**2 - f.
@@ -157,8 +158,8 @@ class HadamardResponse(FrequencyOracle):
 
     def _variances(self, users: int, frequencies: Vector, population: bool) -> Vector:
         block = np.arange(self.k) % self._blocks
-        mass = np.bincount(block, frequencies, self._blocks)
-        mass = mass / max(1.0, float(mass.sum()))
+        mass: Vector = np.bincount(block, frequencies, self._blocks).astype(np.float64)
+        mass /= max(1.0, float(mass.sum()))
         found = self._of_block(frequencies, np.maximum(mass[block], frequencies)) / users
         return found + frequencies * (1 - frequencies) / users if population else found
 

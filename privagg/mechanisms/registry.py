@@ -11,7 +11,10 @@ from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
+from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.projective import PGR
+from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
 
@@ -27,6 +30,10 @@ _ALL: tuple[type[Mechanism], ...] = (
     LocalHashing,
     SubsetSelection,
     HadamardResponse,
+    PGR,
+    SHE,
+    THE,
+    RandomizedResponse,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}

@@ -21,7 +21,7 @@ from privagg.mechanisms.base import Columns, PureOracle
 from privagg.mechanisms.exact import exp_lower, exp_upper, realise
 from privagg.mechanisms.reports import Column
 
-__all__ = ["Inclusion", "SubsetSelection"]
+__all__ = ["Inclusion", "SubsetSelection", "include"]
 
 _TILE_WORDS = 1 << 16
 
@@ -52,6 +52,23 @@ class Inclusion:
     def ratio(self) -> Fraction:
         """How much likelier a set is for a value in it than for one outside."""
         return self.p * (self.k - self.w) / ((1 - self.p) * self.w)
+
+
+def include(k: int, w: int, epsilon: float) -> Inclusion:
+    """Return the thresholds of sets of `w` of `k`: the highest p that epsilon allows.
+
+    Raises
+    ------
+    UsageError
+        If 64-bit words cannot realise epsilon.
+    """
+
+    def make(stated: float, bits: int) -> Inclusion | None:
+        weight = w * exp_lower(stated)
+        one = int(2**bits * weight / (weight + k - w))
+        return Inclusion(k, w, bits, one) if 0 < one < 2**bits else None
+
+    return realise(make, epsilon)
 
 
 class SubsetSelection(PureOracle):
@@ -91,13 +108,7 @@ class SubsetSelection(PureOracle):
             size = whole("w", w, 1, self.k - 1)
         self._stated_w = w if w is None else size
         self._w = size
-
-        def make(stated: float, bits: int) -> Inclusion | None:
-            weight = size * exp_lower(stated)
-            one = int(2**bits * weight / (weight + self.k - size))
-            return Inclusion(self.k, size, bits, one) if 0 < one < 2**bits else None
-
-        self._inclusion = realise(make, self.epsilon)
+        self._inclusion = include(self.k, size, self.epsilon)
 
     @property
     def options(self) -> dict[str, Any]:
