@@ -57,7 +57,10 @@ def distribution(params):
     fields = params.fields
     spaces = [outputs(field) for field in fields]
     reports = list(product(*spaces))
-    fakes = [{y: fake_report(field, y) for y in space} for field, space in zip(fields, spaces, strict=True)]
+    fakes = [
+        {y: fake_report(field, y) for y in space}
+        for field, space in zip(fields, spaces, strict=True)
+    ]
     trues = [
         {(y, v): true_report(field, y, v) for y in space for v in range(field.k)}
         for field, space in zip(fields, spaces, strict=True)
