@@ -14,6 +14,7 @@ from privagg.protocols.multidim.calibration import Calibration, PrivacyWarning
 from privagg.protocols.multidim.estimation import mse_theory, variance
 from privagg.protocols.multidim.messages import TupleReports, report_bytes
 from privagg.protocols.multidim.params import ORACLES, Params, Protocol, oracles_of
+from privagg.protocols.multidim.planner import Forecast, Plan, forecast_of, plan, users_needed
 from privagg.protocols.multidim.priors import Priors
 from privagg.protocols.multidim.respondent import Respondent, randomize, randomize_codes
 from privagg.protocols.multidim.result import Result, Truth
@@ -23,7 +24,9 @@ __all__ = [
     "ORACLES",
     "Aggregator",
     "Calibration",
+    "Forecast",
     "Params",
+    "Plan",
     "Priors",
     "PrivacyWarning",
     "Protocol",
@@ -31,11 +34,14 @@ __all__ = [
     "Result",
     "Truth",
     "TupleReports",
+    "forecast_of",
     "mse_theory",
     "oracles_of",
+    "plan",
     "randomize",
     "randomize_codes",
     "report_bytes",
     "run",
+    "users_needed",
     "variance",
 ]
