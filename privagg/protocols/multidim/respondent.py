@@ -24,7 +24,7 @@ from privagg.protocols.multidim.layout import RowLayout, row_layout
 from privagg.protocols.multidim.messages import TupleReports
 from privagg.protocols.multidim.params import Params, Protocol
 
-__all__ = ["Respondent", "encode", "randomize", "randomize_codes"]
+__all__ = ["Respondent", "encode", "randomize", "randomize_codes", "sampled_attributes"]
 
 _TILE = 1 << 14
 """Respondents whose words are drawn at once: they stay in the second cache."""
@@ -151,6 +151,28 @@ def randomize_codes(
         See :func:`randomize`.
     """
     _check_params(params)
+    checked = _check_codes(params, codes)
+    if params.protocol is Protocol.SPL:
+        return _split(params, checked, entropy)
+    if params.protocol is Protocol.SMP:
+        return _sampled(params, checked, entropy)
+    return _faked(params, checked, entropy)[0]
+
+
+def sampled_attributes(
+    params: Params, codes: Sequence[NDArray[Any]], entropy: Entropy
+) -> tuple[TupleReports, NDArray[np.uint32]]:
+    """Return reports with fakes, and of each the attribute that is true: for attacks only.
+
+    Parameters and errors as for :func:`randomize_codes`; only protocols with fakes.
+    """
+    _check_params(params)
+    if not params.protocol.faked:
+        raise UsageError("protocol", params.protocol.value, "rs+fd or rs+rfd, which have fakes")
+    return _faked(params, _check_codes(params, codes), entropy)
+
+
+def _check_codes(params: Params, codes: Sequence[NDArray[Any]]) -> tuple[Codes, ...]:
     if len(codes) != params.d:
         raise UsageError("codes", f"{len(codes)} columns", f"one for each of {params.d} attributes")
     checked = tuple(
@@ -160,11 +182,7 @@ def randomize_codes(
     sizes = sorted({column.size for column in checked})
     if len(sizes) > 1:
         raise UsageError("codes", f"columns of {sizes} respondents", "columns of one length")
-    if params.protocol is Protocol.SPL:
-        return _split(params, checked, entropy)
-    if params.protocol is Protocol.SMP:
-        return _sampled(params, checked, entropy)
-    return _faked(params, checked, entropy)
+    return checked
 
 
 def _check_params(params: object) -> None:
@@ -192,18 +210,22 @@ def _sampled(params: Params, codes: tuple[Codes, ...], entropy: Entropy) -> Tupl
     return TupleReports(params, tuple(groups), draws.insecure)
 
 
-def _faked(params: Params, codes: tuple[Codes, ...], entropy: Entropy) -> TupleReports:
-    """Report one attribute with all of epsilon', and fakes for the others."""
+def _faked(
+    params: Params, codes: tuple[Codes, ...], entropy: Entropy
+) -> tuple[TupleReports, NDArray[np.uint32]]:
+    """Report one attribute with all of epsilon', and fakes for the others; say which it was."""
     draws = Draws(entropy)
     layout = row_layout(params)
     users = codes[0].size
     rows = np.zeros((users, row_words(layout.width)), np.uint64)
+    which = np.empty(users, np.uint32)
     ends = [_ends(params, one) for one in params.fields]
     for start in range(0, users, _TILE):
         span = slice(start, start + _TILE)
         part = tuple(column[span] for column in codes)
-        _fill(rows[span], params, layout, part, ends, draws)
-    return TupleReports(params, ((rows,),), draws.insecure)
+        which[span] = draws.below([params.d], len(rows[span]))[:, 0]
+        _fill(rows[span], which[span], params, layout, part, ends, draws)
+    return TupleReports(params, ((rows,),), draws.insecure), which
 
 
 def _ends(params: Params, field: Field) -> NDArray[np.uint64] | None:
@@ -215,6 +237,7 @@ def _ends(params: Params, field: Field) -> NDArray[np.uint64] | None:
 
 def _fill(
     rows: kernels.Rows,
+    which: NDArray[np.uint32],
     params: Params,
     layout: RowLayout,
     codes: tuple[Codes, ...],
@@ -223,7 +246,6 @@ def _fill(
 ) -> None:
     """Write the reports of some respondents into rows of zeros."""
     users = len(rows)
-    which = draws.below([params.d], users)[:, 0]
     words = draws.words64(users)
     if layout.unary:
         pair = next(field.pair for field in params.fields if field.pair is not None)
