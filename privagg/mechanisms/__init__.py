@@ -5,11 +5,16 @@ See :mod:`privagg.mechanisms.base` for what all of them promise.
 
 from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
 from privagg.mechanisms.channel import Channel
+from privagg.mechanisms.count_mean_sketch import CMS, HCMS
 from privagg.mechanisms.estimate import Estimate
+from privagg.mechanisms.exponential import ExponentialMechanism
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.longitudinal import LGRR, LOSUE, Longitudinal
+from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
+from privagg.mechanisms.memory import Memory
 from privagg.mechanisms.postprocess import METHODS
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
@@ -40,8 +45,17 @@ __all__ = [
     "SubsetSelection",
     "HadamardResponse",
     "PGR",
+    "CMS",
+    "HCMS",
     "SHE",
     "THE",
     "RandomizedResponse",
+    "Longitudinal",
+    "Memory",
+    "LGRR",
+    "LOSUE",
+    "LOLOHA",
+    "DBitFlip",
+    "ExponentialMechanism",
     "Channel",
 ]

@@ -33,7 +33,7 @@ from privagg.errors import PeerError, UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms.estimate import Estimate, Vector, interval_factor
 from privagg.mechanisms.exact import check_epsilon, log_upper
-from privagg.mechanisms.postprocess import METHODS, post_process
+from privagg.mechanisms.postprocess import METHODS, norm_sub, post_process
 from privagg.mechanisms.reports import Column, Reports
 from privagg.mechanisms.state import MAX_REPORTS, State
 
@@ -312,7 +312,8 @@ class FrequencyOracle(Mechanism):
         if state.users == 0:
             raise UsageError("state", "no reports", "at least one report")
         raw = self._raw(state)
-        variance = self._variances(state.users, np.clip(raw, 0.0, 1.0), population)
+        # The closed forms need frequencies: the nearest that are some.
+        variance = self._variances(state.users, norm_sub(raw), population)
         reach = factor * np.sqrt(variance)
         values = raw if post is None else post_process(post, raw, state.users, self)
         return Estimate(

@@ -159,8 +159,7 @@ class HadamardResponse(FrequencyOracle):
     def _variances(self, users: int, frequencies: Vector, population: bool) -> Vector:
         block = np.arange(self.k) % self._blocks
         mass: Vector = np.bincount(block, frequencies, self._blocks).astype(np.float64)
-        mass /= max(1.0, float(mass.sum()))
-        found = self._of_block(frequencies, np.maximum(mass[block], frequencies)) / users
+        found = self._of_block(frequencies, mass[block]) / users
         return found + frequencies * (1 - frequencies) / users if population else found
 
     def _of_block(self, frequencies: Vector, mass: Vector) -> Vector:

@@ -134,9 +134,8 @@ class RandomizedResponse(FrequencyOracle):
         return np.asarray(each.max(axis=-1) - frequencies, np.float64)
 
     def _variances(self, users: int, frequencies: Vector, population: bool) -> Vector:
-        shares = frequencies / max(float(frequencies.sum()), 1e-9)
         squares = self._channel.probabilities @ (self._weights**2).T
-        found = np.asarray(shares @ squares - frequencies, np.float64) / users
+        found = np.asarray(frequencies @ squares - frequencies, np.float64) / users
         return found + frequencies * (1 - frequencies) / users if population else found
 
     def _flaw_of_sums(self, users: int, sums: NDArray[np.int64]) -> str:

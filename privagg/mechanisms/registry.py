@@ -9,10 +9,13 @@ from typing import Any
 from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms.base import Mechanism
+from privagg.mechanisms.count_mean_sketch import CMS, HCMS
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
+from privagg.mechanisms.longitudinal import LGRR, LOSUE
+from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.subset import SubsetSelection
@@ -31,9 +34,15 @@ _ALL: tuple[type[Mechanism], ...] = (
     SubsetSelection,
     HadamardResponse,
     PGR,
+    CMS,
+    HCMS,
     SHE,
     THE,
     RandomizedResponse,
+    LGRR,
+    LOSUE,
+    LOLOHA,
+    DBitFlip,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}

@@ -15,7 +15,13 @@ def domain(k):
     return Categorical([f"v{i}" for i in range(k)])
 
 
+SMALL = {"hashes": 8, "width": 16}
+"""Sketches in tests: as small as the values are few."""
+
+
 def oracle(name, k, epsilon, **options):
+    if name in {"cms", "hcms"} and not options:
+        options = SMALL
     return make(name, domain(k), epsilon, **options)
 
 

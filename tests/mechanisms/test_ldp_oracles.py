@@ -18,17 +18,22 @@ from ldp_oracles import (
 from privagg.domain import Categorical
 from privagg.entropy import OS, from_seed
 from privagg.errors import PeerError, UsageError
-from privagg.mechanisms import MECHANISMS, FrequencyOracle, Reports, mechanism_from
+from privagg.mechanisms import MECHANISMS, FrequencyOracle, Reports, make, mechanism_from
 from privagg.mechanisms.reports import Column
 from privagg.mechanisms.state import State
 
 ORACLES = [name for name, kind in MECHANISMS.items() if issubclass(kind, FrequencyOracle)]
 EVERY = pytest.mark.parametrize("name", ORACLES)
 
+# Sketches are unbiased over their hash functions, which are fixed here: see their own tests.
+UNBIASED = pytest.mark.parametrize(
+    "name", [name for name in ORACLES if name not in {"cms", "hcms"}]
+)
+
 USERS = 100
 
 
-@EVERY
+@UNBIASED
 @pytest.mark.parametrize(
     ("k", "epsilon", "runs"), [(2, 0.5, 14_000), (7, 1.0, 5000), (11, 3, 5000)]
 )
@@ -60,7 +65,7 @@ def test_variance_of_a_sample_adds_the_sampling(name):
             mechanism.variance(n, f)
 
 
-@EVERY
+@UNBIASED
 def test_intervals_hold_the_truth_as_often_as_they_say(name):
     k, users, runs = 6, 500, 400
     mechanism = oracle(name, k, 1.5)
@@ -147,7 +152,7 @@ def test_other_configurations_are_refused(name):
     others = [
         oracle(name, 6, 1.0),
         oracle(name, 5, 1.25),
-        type(mechanism)(Categorical(["a", "b", "c", "d", "e"]), 1.0),
+        make(name, Categorical(["a", "b", "c", "d", "e"]), 1.0, **mechanism.options),
     ]
     for other in others:
         reports = other.randomize_codes(np.zeros(3, np.uint32), from_seed(1))
