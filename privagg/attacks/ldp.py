@@ -30,7 +30,8 @@ from privagg.attacks.ldp_poisoning import Poisoning, poisoning_gain, survey_gain
 from privagg.attacks.ldp_reidentification import Reidentification, reidentify
 from privagg.domain import Categorical
 from privagg.errors import UsageError
-from privagg.mechanisms import MECHANISMS, FrequencyOracle, make
+from privagg.mechanisms import FrequencyOracle, make
+from privagg.protocols.multidim import Protocol, oracles_of
 
 __all__ = [
     "KNOWLEDGE",
@@ -77,12 +78,12 @@ class OracleAudit:
 
 
 def oracle_names() -> tuple[str, ...]:
-    """Return the frequency oracles that need nothing but a domain and epsilon."""
-    return tuple(
-        name
-        for name, kind in MECHANISMS.items()
-        if issubclass(kind, FrequencyOracle) and name not in ("ue", "lh")
-    )
+    """Return the frequency oracles that are attacked: they need nothing but a domain and epsilon.
+
+    Sketches (CMS, HCMS) are not among them: one report supports cells of a table, not values.
+    """
+    left_out = ("adp", "ue", "lh", "cms", "hcms")
+    return tuple(name for name in oracles_of(Protocol.SMP) if name not in left_out)
 
 
 def audit_oracles(

@@ -160,9 +160,8 @@ def worst_pair(params: Params, adjacency: str) -> tuple[list[int], list[int]]:
         rest = total - field.odds.least
         gains.append(max((own + rest) / (other + rest) for own, other in field.odds.pairs))
     worst = gains.index(max(gains))
-    # What the other attributes hold is best where it shows least.
-    first = [int(field.prior.argmax()) for field in params.fields]
-    first[worst] = rarest[worst]
+    # The others show least by a report that says a common value, and not theirs.
+    first = list(rarest)
     second = list(first)
     second[worst] = others[worst]
     return first, second

@@ -8,10 +8,12 @@ GRR, any with 1 value  p
 subset selection       p / w
 unary encoding         (1 - p) (1 - q)**(k - 1) / k + sum_m p / m C(k - 1, m - 1)
                        q**(m - 1) (1 - q)**(k - m)
-local hashing          near e**epsilon / ((e**epsilon + g - 1) max(k / g, 1))
+local hashing          near p (1 - (1 - c)**k) / (k c) + (1 - p) (1 - c)**(k - 1) / k, with c = 1/g
 =====================  =========================================================================
 
-Source: Arcolezi et al., PVLDB 2023, section 3; unary encoding's form is exact for any p and q.
+Local hashing's would be exact if a hash function's values were independent; the paper's
+e**epsilon / ((e**epsilon + g - 1) max(k / g, 1)) also takes all cells for equally full. Source:
+Arcolezi et al., PVLDB 2023, section 3.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.mechanisms import (
     GRR,
+    SHE,
     FrequencyOracle,
     LocalHashing,
     PureOracle,
@@ -34,8 +37,13 @@ from privagg.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
+from privagg.mechanisms._kernels.hashing import hash_values
 
 __all__ = ["GuessSuccess", "guess", "guess_success", "guessing_rate", "supports"]
+
+
+_MOST_KINDS = 1 << 14
+"""Different reports, each of which is decoded by itself."""
 
 
 @dataclass(frozen=True)
@@ -107,36 +115,55 @@ def guessing_rate(oracle: FrequencyOracle) -> float | None:
         # With B others lit, binomial, E 1 / (B + 1) = (1 - (1 - q)**k) / (k q).
         return (1 - p) * (1 - q) ** (k - 1) / k + p * -math.expm1(k * math.log1p(-q)) / (k * q)
     if isinstance(oracle, LocalHashing):
-        return p / max(k / oracle.g, 1)
+        c = float(oracle.collision)
+        empty = (1 - p) * (1 - c) ** (k - 1) / k
+        return p * -math.expm1(k * math.log1p(-c)) / (k * c) + empty
     return None
 
 
 def guess(oracle: FrequencyOracle, reports: Reports, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the best guess of each report's value: uniform among those it supports most."""
     found = supports(oracle, reports)
-    # Random numbers below 1 break ties, and support decides the rest.
-    ties = found + rng.random(found.shape)
+    # Small random numbers break ties, and support decides the rest.
+    ties = found + 1e-9 * rng.random(found.shape)
     return np.asarray(ties.argmax(axis=1), np.int64)
 
 
 def supports(oracle: FrequencyOracle, reports: Reports) -> NDArray[np.float64]:
-    """Return how much each report supports each value, ``(n, k)``; larger steps are more likely.
+    """Return how much each report speaks for each value, ``(n, k)``.
 
-    It is what the report adds to the oracle's estimate, in whole steps of its least difference.
+    For any one report it grows with the report's probability under the value, so that the largest
+    is the likeliest value and differences order likelihood ratios. Steps are 1 or more, except with
+    SHE, whose entries are logarithms of ratios.
     """
-    if isinstance(oracle, GRR):
-        return np.asarray(np.eye(oracle.k)[reports.columns[0]])
-    if isinstance(oracle, UnaryEncoding):
-        octets = reports.columns[0].astype("<u8", copy=False).view(np.uint8)
+    first, n = reports.columns[0], len(reports)
+    if n == 0:
+        raise UsageError("reports", "none", "at least one")
+    if isinstance(oracle, SHE):
+        counts = np.asarray(oracle.channel.counts, np.float64)
+        return np.asarray(np.log(counts[1] / counts[0])[first.reshape(n, -1)])
+    if isinstance(oracle, LocalHashing):
+        a, b, cell = reports.columns
+        found = np.empty((n, oracle.k))
+        for value in range(oracle.k):
+            hashed = hash_values(np.full(n, value, np.uint32), a, b, oracle.cells)
+            found[:, value] = hashed == cell
+        return found
+    if oracle.layout[0].bitmap:
+        octets = first.astype("<u8", copy=False).view(np.uint8)
         bits = np.unpackbits(octets, axis=1, bitorder="little")[:, : oracle.k]
         return np.asarray(bits, np.float64)
-    counted = isinstance(oracle, SubsetSelection | LocalHashing)
-    rows = []
-    for at in range(len(reports)):
-        state = oracle.aggregate(reports[at : at + 1])
-        found = state.sums if counted else oracle.estimate(state, post=None).raw
-        rows.append(np.asarray(found, np.float64))
-    if not rows:
-        raise UsageError("reports", "none", "at least one")
+    if isinstance(oracle, SubsetSelection):
+        found = np.zeros((n, oracle.k))
+        np.put_along_axis(found, first.reshape(n, -1).astype(np.int64), 1.0, axis=1)
+        return found
+    # A short number: what each speaks for is what it alone adds to the estimates.
+    kinds, which = np.unique(np.column_stack(reports.columns), axis=0, return_inverse=True)
+    if len(kinds) > _MOST_KINDS:
+        hint = "Attack it over fewer values."
+        raise UsageError("oracle", oracle.name, f"up to {_MOST_KINDS} different reports", hint)
+    at = [int(np.flatnonzero(which.reshape(-1) == kind)[0]) for kind in range(len(kinds))]
+    rows = [oracle.estimate(oracle.aggregate(reports[i : i + 1]), post=None).raw for i in at]
     every = np.round(np.stack(rows), 9)
-    return np.searchsorted(np.unique(every), every).astype(np.float64)
+    steps = np.searchsorted(np.unique(every), every).astype(np.float64)
+    return np.asarray(steps[which.reshape(-1)])

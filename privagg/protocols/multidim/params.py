@@ -18,6 +18,7 @@ from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
 from privagg.mechanisms import MECHANISMS, FrequencyOracle, make
 from privagg.mechanisms.exact import check_epsilon, log_upper
+from privagg.mechanisms.longitudinal import Longitudinal
 from privagg.protocols.multidim.calibration import (
     Calibration,
     PrivacyWarning,
@@ -67,8 +68,15 @@ def oracles_of(protocol: Protocol) -> tuple[str, ...]:
     """Return the names of the oracles that a protocol takes."""
     if protocol in ORACLES:
         return ORACLES[protocol]
-    kinds = {name: kind for name, kind in MECHANISMS.items() if issubclass(kind, FrequencyOracle)}
-    return ("adp", *kinds)
+    # Those for repeated surveys memoise answers, and have budgets of their own.
+    return (
+        "adp",
+        *(
+            name
+            for name, kind in MECHANISMS.items()
+            if issubclass(kind, FrequencyOracle) and not issubclass(kind, Longitudinal)
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

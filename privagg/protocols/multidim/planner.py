@@ -36,7 +36,7 @@ __all__ = ["Forecast", "Plan", "forecast_of", "plan", "users_needed"]
 _SAMPLE = 4096
 """Reports that are decoded to see how long it takes."""
 
-_FREE = ("ue", "lh")
+_FREE = ("ue", "lh", "rr")
 """Families that other names choose the best of."""
 
 
