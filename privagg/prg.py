@@ -53,7 +53,7 @@ from privagg._streams import openssl
 from privagg._validate import refuse_masked
 from privagg.errors import CapacityError, UsageError
 
-__all__ = ["Suite", "accumulate", "expand", "path", "paths", "seed_bytes"]
+__all__ = ["Suite", "accumulate", "expand", "kernel", "path", "paths", "seed_bytes"]
 
 _Kernel = Callable[[npt.NDArray[Any], npt.NDArray[np.uint8], npt.NDArray[np.int8], int], None]
 
@@ -106,6 +106,20 @@ def path(suite: Suite | str) -> str:
         If ``PRIVAGG_PRG`` names a path that this process cannot run.
     """
     return _select(_suite(suite), os.environ.get(_FORCE, ""))[0]
+
+
+def kernel(suite: Suite | str) -> _Kernel:
+    """Return what :func:`accumulate` calls once it has checked its arguments.
+
+    For loops within this package that make many short runs of one stream: nothing is checked here,
+    and wrong arguments may crash the process.
+
+    Raises
+    ------
+    UsageError
+        If ``PRIVAGG_PRG`` names a path that this process cannot run.
+    """
+    return _select(_suite(suite), os.environ.get(_FORCE, ""))[1]
 
 
 def accumulate(

@@ -119,6 +119,7 @@ def check_codes(codes: Any, size: int, name: str = "codes") -> Codes:
         if isinstance(codes, np.ndarray):
             found = f"{codes.dtype} array of shape {codes.shape}"
         raise UsageError(name, found, "a 1-D array of integers", "Domain.encode returns one.")
-    if codes.size and (int(codes.min()) < 0 or int(codes.max()) >= size):
+    low = int(codes.min()) if codes.size and codes.dtype.kind == "i" else 0
+    if codes.size and (low < 0 or int(codes.max()) >= size):
         raise UsageError(name, "a code out of range", f"codes from 0 to {size - 1}")
     return np.ascontiguousarray(codes, np.uint32)

@@ -57,17 +57,20 @@ def as_column(values: Any) -> list[Any] | NDArray[Any] | pa.Array:
         return values.tolist() if values.dtype.kind in "OT" else values
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _one_array(values)
-    # Polars' series know themselves how to become Arrow's; pandas' are known to pyarrow.
-    if hasattr(values, "to_arrow") or hasattr(values, "to_numpy"):
-        try:
-            if hasattr(values, "to_arrow"):
-                return _one_array(values.to_arrow())
-            return _one_array(pa.array(values, from_pandas=True))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError):
-            raise UsageError("values", f"a {type(values).__name__}", _COLUMNS) from None
-    if hasattr(values, "__arrow_c_stream__"):
-        return _one_array(pa.chunked_array(values))
-    raise UsageError("values", f"a {type(values).__name__}", _COLUMNS)
+    found: Any = None
+    try:
+        # Polars' series know themselves how to become Arrow's; pandas' are known to pyarrow.
+        if hasattr(values, "to_arrow"):
+            found = values.to_arrow()
+        elif hasattr(values, "to_numpy") and getattr(values, "ndim", 0) == 1:
+            found = pa.array(values, from_pandas=True)
+        elif hasattr(values, "__arrow_c_stream__"):
+            found = pa.chunked_array(values)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError):
+        found = None
+    if not isinstance(found, pa.Array | pa.ChunkedArray):
+        raise UsageError("values", f"a {type(values).__name__}", _COLUMNS)
+    return _one_array(found)
 
 
 def positions(values: Any, labels: Sequence[Any], kind: str) -> NDArray[np.int64]:

@@ -40,7 +40,9 @@ class Draws:
             found = type(entropy).__name__
             raise UsageError("entropy", found, "an Entropy, such as privagg.entropy.OS")
         self.insecure = bool(entropy.insecure)
-        self._seed = np.frombuffer(entropy.take(prg.seed_bytes(_SUITE)), np.uint8).reshape(1, -1)
+        seed = np.frombuffer(entropy.take(prg.seed_bytes(_SUITE)), np.uint8)
+        self._seed = seed.reshape(1, -1).copy()  # writable: what the kernels are compiled for
+        self._add = prg.kernel(_SUITE)
         self._at = 0
 
     def words32(self, count: int) -> NDArray[np.uint32]:
@@ -80,7 +82,8 @@ class Draws:
         """Add the stream to zeros, from the next whole 8 bytes on."""
         start = self._at * (8 // zeros.itemsize)
         self._at += (zeros.nbytes + 7) // 8
-        prg.accumulate(zeros, self._seed, _PLUS, suite=_SUITE, start=start)
+        if zeros.size:
+            self._add(zeros, self._seed, _PLUS, start)
         return zeros
 
     def __repr__(self) -> str:

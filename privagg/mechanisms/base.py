@@ -166,8 +166,13 @@ class Mechanism(ABC):
         """Return one report for each code of the domain, an integer from 0 to ``k - 1``."""
         checked = check_codes(codes, self.k)
         draws = Draws(entropy)
-        columns = self._randomize(checked, draws)
-        return Reports(self.digest, self.layout, columns, draws.insecure)
+        return self._reports(self._randomize(checked, draws), draws.insecure)
+
+    def _reports(self, columns: Columns, insecure: bool) -> Reports:
+        """Return columns as reports, each in its smallest type."""
+        small = zip(columns, self.layout, strict=True)
+        kept = tuple(values.astype(column.dtype, copy=False) for values, column in small)
+        return Reports(self.digest, self.layout, kept, insecure)
 
     def aggregate(self, reports: Reports) -> State:
         """Return the sums over reports. Add states up to go on: ``state + more``.

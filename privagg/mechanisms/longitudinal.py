@@ -26,7 +26,7 @@ from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.bits import count_bits, noise_rows, row_words, set_bits
 from privagg.mechanisms._kernels.symbols import count_symbols, replace_symbols
-from privagg.mechanisms.base import Columns, PureOracle
+from privagg.mechanisms.base import Columns, FrequencyOracle, PureOracle
 from privagg.mechanisms.exact import (
     BitPair,
     Split,
@@ -44,7 +44,7 @@ from privagg.mechanisms.reports import Column, Reports
 __all__ = ["LGRR", "LOSUE", "ChainedSplit", "Longitudinal", "chained_split"]
 
 
-class Longitudinal(PureOracle):
+class Longitudinal(FrequencyOracle):
     """A frequency oracle for repeated surveys; see the module's text for the guarantee.
 
     :meth:`randomize` makes reports of respondents who never reported before and keep nothing.
@@ -170,7 +170,7 @@ class Longitudinal(PureOracle):
             raise UsageError("who", f"{everyone.size} respondents", f"{codes.size} different ones")
         draws = Draws(entropy)
         columns = self._report(codes, everyone, memory, draws)
-        return Reports(self.digest, self.layout, columns, draws.insecure or memory.insecure)
+        return self._reports(columns, draws.insecure or memory.insecure)
 
     def spent(self, memory: Memory) -> NDArray[np.float64]:
         """Return the epsilon that each respondent has spent so far, ``(respondents,)``.
@@ -243,7 +243,7 @@ def chained_split(k: int, epsilon: float, permanent: float) -> ChainedSplit:
     return realise(make, epsilon)
 
 
-class LGRR(Longitudinal):
+class LGRR(Longitudinal, PureOracle):
     """L-GRR: generalised randomised response twice.
 
     Source: Arcolezi, Couchot, Al Bouna, Xiao, "Improving the Utility of Locally Differentially
@@ -318,7 +318,7 @@ class LGRR(Longitudinal):
         return count_symbols(columns[0], self.k)
 
 
-class LOSUE(Longitudinal):
+class LOSUE(Longitudinal, PureOracle):
     """L-OSUE: optimised unary encoding, then each bit flipped with one probability.
 
     With p = 1/2 in the first step one report alone is exactly that of OUE. Source: as for

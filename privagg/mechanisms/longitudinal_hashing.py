@@ -15,7 +15,7 @@ from privagg.domain.base import Codes
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.hashing import Cells, count_supported, hash_values
 from privagg.mechanisms._kernels.symbols import replace_symbols
-from privagg.mechanisms.base import Columns
+from privagg.mechanisms.base import Columns, PureOracle
 from privagg.mechanisms.estimate import Vector
 from privagg.mechanisms.exact import bit_pair
 from privagg.mechanisms.longitudinal import Longitudinal, chained_split
@@ -28,7 +28,7 @@ __all__ = ["LOLOHA", "DBitFlip"]
 _MAX_G = 4096
 
 
-class LOLOHA(Longitudinal):
+class LOLOHA(Longitudinal, PureOracle):
     """LOLOHA: each respondent hashes into g cells with one function for ever, then L-GRR on cells.
 
     Only the cell is ever answered, so that a respondent whose value keeps changing spends at most

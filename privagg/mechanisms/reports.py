@@ -57,8 +57,9 @@ class Column:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What the numbers are in memory: uint32, or uint64 for more bits and for bitmaps."""
-        return np.dtype(np.uint64 if self.bitmap or self.bits > 32 else np.uint32)
+        """What the numbers are in memory: the smallest unsigned integer; uint64 for bitmaps."""
+        bits = 64 if self.bitmap else self.bits
+        return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if bits <= 8 * size))
 
     @property
     def words(self) -> int:
@@ -76,14 +77,21 @@ class Column:
             octets = values.astype("<u8", copy=False).view(np.uint8)
             writer.raw_array(octets[:, : (self.bits + 7) // 8])
         else:
-            writer.packed(values.reshape(-1), self.bits)
+            flat: NDArray[Any] = values.reshape(-1).astype(self._word, copy=False)
+            writer.packed(flat, self.bits)
+
+    @property
+    def _word(self) -> np.dtype[Any]:
+        """What the wire packs the numbers from."""
+        return np.dtype(np.uint64 if self.bits > 32 else np.uint32)
 
     def read(self, reader: Reader, reports: int) -> NDArray[Any]:
         """Read the column of a number of reports, and check each number and spare bit."""
         if not self.bitmap:
-            flat = reader.packed(reports * self.count, self.bits, self.dtype)
+            flat = reader.packed(reports * self.count, self.bits, self._word)
             if self.limit and flat.size and int(flat.max()) >= self.limit:
                 reader.fail(f"column {self.name}: found a number of {self.limit} or more")
+            flat = flat.astype(self.dtype, copy=False)
             return flat if self.count == 1 else flat.reshape(reports, self.count)
         octets = (self.bits + 7) // 8
         raw = reader.raw_array(reports, octets)

@@ -118,6 +118,9 @@ def test_booleans_are_no_integers():
         np.ma.masked_array(["red"], [True]),
         np.array([b"red"]),
         [["red"]],
+        Polarsish(pa.table({"a": ["red"]})),
+        Streamish(pa.array(["red"])).__class__,
+        pa.table({"a": ["red"]}),
     ],
 )
 def test_what_is_no_column(values):

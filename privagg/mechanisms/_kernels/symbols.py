@@ -14,18 +14,22 @@ from privagg.mechanisms.exact import Split
 
 __all__ = ["count_symbols", "replace_symbols", "replaced", "replaced_plain"]
 
-_TILE = 1 << 16
+_TILE = 1 << 15
 _U1 = np.uint32(1)
 
 
 def replace_symbols(symbols: NDArray[np.uint32], chances: Split, draws: Draws) -> Any:
-    """Return a ``(n,)`` uint32 array: each symbol kept or replaced, one word for each."""
-    out = np.empty(symbols.size, np.uint32)
+    """Return each symbol kept or replaced, one word for each: ``(n,)`` uint8, uint16 or uint32."""
+    small = next(size for size in (1, 2, 4) if chances.k <= 1 << 8 * size)
+    out = np.empty(symbols.size, f"u{small}")
+    buffer = np.empty(min(_TILE, symbols.size), f"u{chances.bits // 8}")
+    constants = _constants(chances)
     for start in range(0, symbols.size, _TILE):
         part = symbols[start : start + _TILE]
-        words = draws.words(part.size, chances.bits)
+        words = buffer[: part.size]
+        draws.fill(words)
         if JIT:
-            replaced(part, words, *_constants(chances), out[start : start + _TILE])
+            replaced(part, words, *constants, out[start : start + _TILE])
         else:
             out[start : start + _TILE] = replaced_plain(part, words, chances)
     return out
@@ -75,7 +79,7 @@ def replaced_plain(
     return np.where(lies, at, symbols.astype(np.int64)).astype(np.uint32)
 
 
-def count_symbols(symbols: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
+def count_symbols(symbols: NDArray[Any], size: int) -> NDArray[np.int64]:
     """Return how often each symbol below `size` occurs."""
     if not JIT:
         return np.bincount(symbols, minlength=size).astype(np.int64)
