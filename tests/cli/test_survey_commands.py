@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -60,6 +62,18 @@ def test_simulation_of_a_bundled_table(run, capsys):
         assert sum(row["estimate"] for row in rows) == pytest.approx(1)
         assert all(row["low"] < row["raw"] < row["high"] for row in rows)
         assert sum(found["truth"]["frequencies"][name]) == pytest.approx(1)
+
+
+def test_json_keys_are_documented(run, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for line, heading in (
+        ("simulate multidim --input nursery --columns form", "## `privagg simulate multidim`"),
+        ("plan ldp --users 9 --domain 4 --epsilon 1 --no-calibrate", "## `privagg plan ldp`"),
+    ):
+        assert run(*line.split(), "--json") == 0
+        text = page.split(heading)[1].split("Keys of `--json`")[1].split("## ")[0]
+        keys = set(re.findall(r"`(\w+)`", text))
+        assert set(result(capsys)) - {"schema_version"} <= keys
 
 
 def test_published_has_to_be_named_and_warns(run, capsys):
