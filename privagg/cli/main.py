@@ -32,12 +32,19 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_sensor:sensor",
                 "Simulate a sensor network that aggregates without showing single readings.",
             ),
+            "multidim": Leaf(
+                "privagg.cli.simulate_multidim:multidim",
+                "Simulate a survey of several attributes under local differential privacy.",
+            ),
         },
     ),
     "plan": Branch(
         "Parameters and costs before a run.",
         {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
+            "ldp": Leaf(
+                "privagg.cli.plan_ldp:ldp", "Plan a survey under local differential privacy."
+            ),
         },
     ),
     "keys": Branch(
@@ -76,6 +83,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "sensor": Leaf(
                 "privagg.cli.audit_sensor:sensor",
                 "Attack the protocols of sensor networks and count the readings found.",
+            ),
+            "ldp": Leaf(
+                "privagg.cli.audit_ldp:ldp",
+                "Attack a configuration of local differential privacy, and say what it proves.",
             ),
         },
     ),
