@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import re
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
+from docs_surveys import survey_epsilons, survey_errors
+from docs_tables import cell, table
 
-from privagg import datasets
-from privagg.domain import Categorical, Domain
 from privagg.errors import UsageError
-from privagg.protocols import lightsecagg, multidim, secagg
+from privagg.protocols import lightsecagg, secagg
 from privagg.protocols.lightsecagg import calibration as lsa_calibration
 from privagg.protocols.lightsecagg import checks as lsa_invariants
 from privagg.protocols.secagg import calibration, checks, states, thresholds
@@ -41,20 +38,6 @@ def bill(params: secagg.Params) -> secagg.Plan:
     """Return the plan of a round, with its exact bytes and without measuring seconds."""
     fields = dataclasses.fields(calibration.Units)
     return secagg.plan(params, units=calibration.Units(**{field.name: 0.0 for field in fields}))
-
-
-def table(head: list[str], rows: list[list[object]]) -> str:
-    """Return a Markdown table; numbers are set right."""
-    right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(head))]
-    lines = [head, ["--:" if numbers else "---" for numbers in right]]
-    lines += [[_cell(value) for value in row] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
 
 
 def client_states() -> str:
@@ -125,12 +108,12 @@ def rounds() -> str:
     rows.append(
         ["all", *(_both(plan.bytes_down_per_client, plan.bytes_up_per_client) for plan in plans)]
     )
-    rows.append(["of these the graph's proof", *(_cell(plan.bytes_graph_proof) for plan in plans)])
+    rows.append(["of these the graph's proof", *(cell(plan.bytes_graph_proof) for plan in plans)])
     return table(["round", *(f"{threat.value}, {graph.value}" for threat, graph in KINDS)], rows)
 
 
 def _both(down: int, up: int) -> str:
-    return f"{_cell(down)} / {_cell(up)}" if down or up else ""
+    return f"{cell(down)} / {cell(up)}" if down or up else ""
 
 
 def complete_thresholds() -> str:
@@ -302,7 +285,7 @@ def _params(
     )
 
 
-def lsa_bill(clients: int, dim: int, **options: object) -> lightsecagg.Plan:
+def lsa_bill(clients: int, dim: int, **options: Any) -> lightsecagg.Plan:
     """Return a plan of the other protocol, with its exact bytes and without measuring seconds."""
     params = lightsecagg.Params.recommend(clients=clients, dim=dim, **options)
     return lightsecagg.plan(params, units=lsa_calibration.free())
@@ -342,7 +325,13 @@ def lsa_bytes() -> str:
         (1000, 0.05, 0.3),
         (1000, 0.45, 0.3),
     ]:
-        cohort = {"clients": clients, "dim": 100_000, "corrupt": bad, "dropout": gone}
+        cohort: dict[str, Any] = {"clients": clients, "dim": 100_000}
+        cohort |= {"corrupt": bad, "dropout": gone}
+            "clients": clients,
+            "dim": 100_000,
+            "corrupt": bad,
+            "dropout": gone,
+        }
         ours = lsa_bill(**cohort)
         theirs = bill(secagg.Params.recommend(**cohort))
         params = ours.params
@@ -350,69 +339,6 @@ def lsa_bytes() -> str:
         rows.append([*row, ours.expansion, theirs.expansion])
     head = ["clients", "corrupt", "dropout", "U - T", "m", "LightSecAgg", "pairwise masks"]
     return table(head, rows)
-
-
-def _survey(table_name: str) -> tuple[dict[str, Domain], list[Any]]:
-    """Return the categorical attributes of a bundled table, and their frequencies."""
-    attributes: dict[str, Domain] = {}
-    frequencies = []
-    loaded = datasets.load(table_name)
-    for name in loaded.column_names:
-        column = loaded.column(name).combine_chunks()
-        if hasattr(column, "dictionary"):
-            attributes[name] = Categorical(column.dictionary.to_pylist())
-            counts = np.bincount(column.indices, minlength=len(column.dictionary))
-            frequencies.append(counts / len(column))
-    return attributes, frequencies
-
-
-def _quiet(**chosen: Any) -> multidim.Params:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", multidim.PrivacyWarning)
-        return multidim.Params(**chosen)
-
-
-FAKED = [("rs+fd", "grr"), ("rs+fd", "oue-z"), ("rs+fd", "oue-r"), ("rs+fd", "adp")]
-
-
-def survey_epsilons() -> str:
-    """Return what the published epsilon ln 3 of RS+FD really is."""
-    rows: list[list[object]] = []
-    for name in ("adult", "nursery"):
-        attributes, _ = _survey(name)
-        for protocol, oracle in FAKED:
-            one = _quiet(
-                attributes=attributes,
-                epsilon=math.log(3),
-                protocol=protocol,
-                oracle=oracle,
-                calibration="published",
-            )
-            values = (one.epsilon_published, one.epsilon_attribute, one.epsilon_tuple)
-            rows.append([name, f"{protocol}[{oracle}]", *(f"{value:.3f}" for value in values)])
-    return table(["table", "survey", "published", "one attribute", "any two tuples"], rows)
-
-
-def survey_errors() -> str:
-    """Return expected errors at equal exact epsilon 1."""
-    rows: list[list[object]] = []
-    every = [("spl", "adp"), ("smp", "adp"), ("smp", "ss"), *FAKED]
-    for name in ("adult", "nursery"):
-        attributes, frequencies = _survey(name)
-        users = datasets.info(name).rows
-        for protocol, oracle in every:
-            row: list[object] = [name, f"{protocol}[{oracle}]"]
-            for about in ("tuple", "attribute", "published"):
-                one = _quiet(
-                    attributes=attributes,
-                    epsilon=1.0,
-                    protocol=protocol,
-                    oracle=oracle,
-                    calibration=about,
-                )
-                row.append(f"{multidim.mse_theory(one, users, frequencies):.2e}")
-            rows.append(row)
-    return table(["table", "survey", "tuple", "attribute", "published"], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -29,6 +29,9 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 SECAGG_PAGE = (ROOT / "docs" / "secagg.md").read_text(encoding="utf-8")
 
 
+sys.path.append(str(ROOT / "scripts"))  # its modules import each other
+
+
 def load_script(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
