@@ -327,11 +327,6 @@ def lsa_bytes() -> str:
     ]:
         cohort: dict[str, Any] = {"clients": clients, "dim": 100_000}
         cohort |= {"corrupt": bad, "dropout": gone}
-            "clients": clients,
-            "dim": 100_000,
-            "corrupt": bad,
-            "dropout": gone,
-        }
         ours = lsa_bill(**cohort)
         theirs = bill(secagg.Params.recommend(**cohort))
         params = ours.params
