@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 
 from privagg.cli.common import Options, command, emit, progress
+from privagg.errors import UsageError
 
 __all__ = ["field_command", "prg_command", "secagg_command"]
 
@@ -87,7 +90,7 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
     type=click.Choice(["cpu", "cuda"]),
     default="cpu",
     show_default=True,
-    help="With cuda: what CUDA arrays can do, beside one core; --repeats applies, no other option.",
+    help="With cuda: what CUDA arrays can do, beside one core, on larger arrays.",
 )
 @_repeats(9)
 @_AGAINST
@@ -101,11 +104,7 @@ def field_command(
     says so.
     """
     if device == "cuda":
-        from privagg.bench import field_cuda
-
-        with progress(options) as step:
-            report = field_cuda.bench(repeats=values["repeats"], step=step)
-        emit(report, options)
+        _field_on_cuda(options, values)
         return
     from privagg.bench import field
 
@@ -113,6 +112,21 @@ def field_command(
         report = field.bench(
             parts=part or field.PARTS, **values, against_flower=against is not None, step=step
         )
+    emit(report, options)
+
+
+def _field_on_cuda(options: Options, values: dict[str, Any]) -> None:
+    """Time the device; sizes that were not given are larger than the processor's."""
+    source = get_current_context().get_parameter_source
+    given = [name for name in values if source(name) is not ParameterSource.DEFAULT]
+    for name in ("part", "against", "clients", "threshold", "secrets"):
+        if source(name) is not ParameterSource.DEFAULT:
+            raise UsageError(name, "given with --device cuda", "--device cpu, or none of it")
+    from privagg.bench import field_cuda
+
+    chosen = {name: values[name] for name in given}
+    with progress(options) as step:
+        report = field_cuda.bench(**chosen, step=step)
     emit(report, options)
 
 

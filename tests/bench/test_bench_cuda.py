@@ -11,6 +11,7 @@ from privagg._cuda import state
 from privagg.bench import field_cuda
 from privagg.cli import main
 from privagg.errors import UsageError
+from privagg.report import Report
 
 
 @pytest.fixture(params=["no package", "no driver", "no compiler"])
@@ -46,6 +47,27 @@ def test_the_benchmark_says_what_is_missing(absent):
 def test_the_command_exits_with_usage(absent, capsys):
     assert main.run(["bench", "field", "--device", "cuda"]) == 2
     assert absent.lower() in capsys.readouterr().err.lower()
+
+
+@pytest.mark.parametrize("option", ["--clients", "--secrets", "--threshold"])
+def test_options_of_the_processor_are_refused(option, capsys):
+    assert main.run(["bench", "field", "--device", "cuda", option, "9"]) == 2
+    assert option in capsys.readouterr().err
+
+
+def test_sizes_that_are_given_are_passed_on(monkeypatch, capsys):
+    found = []
+
+    def bench(**values):
+        found.append({name: value for name, value in values.items() if name != "step"})
+        return Report(title="none", data={}, tables=[])
+
+    monkeypatch.setattr(field_cuda, "bench", bench)
+    line = ["bench", "field", "--device", "cuda", "--json", "--quiet"]
+    assert main.run(line) == 0
+    assert main.run([*line, "--length", "99", "--repeats", "2"]) == 0
+    assert found == [{}, {"length": 99, "repeats": 2}]
+    assert capsys.readouterr().out
 
 
 def test_doctor_says_what_is_missing(absent, capsys):
