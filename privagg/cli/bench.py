@@ -70,14 +70,14 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
 )
 @click.option(
     "--part",
-    type=click.Choice(["arithmetic", "sharing"]),
+    type=click.Choice(["arithmetic", "sharing", "lightsecagg"]),
     multiple=True,
     help="What is timed; may be repeated; everything if left out.",
 )
 @_count("--length", 1 << 16, "Elements of the vectors that are multiplied.")
 @_count("--columns", 5000, "Columns of the matrices, 100 x 70 by 70 x INT.")
 @_count("--transform", 1 << 20, "Length of the transforms, a power of two.")
-@_count("--clients", 1000, "Shares of a secret.")
+@_count("--clients", 1000, "Shares of a secret; clients of LightSecAgg.")
 @click.option(
     "--threshold",
     type=click.IntRange(min=2),
@@ -97,7 +97,7 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
 def field_command(
     options: Options, part: tuple[str, ...], against: str | None, device: str, **values: Any
 ) -> None:
-    """Time fields and secret sharing.
+    """Time fields, secret sharing and the coded masks of LightSecAgg.
 
     Beside NumPy, plain Python integers, and the libraries that are installed, with the floors that
     multiplications and memory set. What would take too long is extrapolated from a small case, and
