@@ -56,8 +56,8 @@ class Noise:
     """
 
     def __init__(self, half: list[int], steps: int) -> None:
-        if sum(half) * 2 - half[0] != _WHOLE or min(half) < 0 or half[1] > half[0]:
-            raise ValueError("expected counts that fall, and add up to 2**64")
+        if len(half) < steps + 2 or min(half) < 0 or sum(half) * 2 - half[0] != _WHOLE:
+            raise ValueError("expected counts beyond the domain, which add up to 2**64")
         self._half = np.array(half, np.uint64)
         if bool((self._half[1:-1] > self._half[:-2]).any()):
             raise ValueError("expected counts that fall")
