@@ -45,8 +45,8 @@ def guarantee(params: Params) -> str:
             return "insecure: the checks pass and v mod x still gives the leader every reading"
         case Protocol.CPDA_FIELD if params.drops:
             return (
-                f"{who} the cluster's sum over at least m - {params.drops} members only, whatever is "
-                "done; outsiders nothing"
+                f"{who} the cluster's sum over at least m - {params.drops} members only, whatever"
+                " is done; outsiders nothing"
             )
         case Protocol.CPDA_FIELD:
             return f"{who} the cluster's sum only, whatever is done; outsiders nothing"
