@@ -319,6 +319,40 @@ def test_reports_are_added_up_the_tree(cluster):
         child.report(12345)
 
 
+def test_no_nonce_seals_two_things(threshold):
+    """What is said again in an epoch is the same, or refused."""
+    bundles = threshold.share(VALUES)
+    party = threshold.parties[threshold.nodes[1]]
+    first = party.received()
+    threshold.deliver(bundles)
+    assert party.received() == first  # though more has come since
+    full = Cluster(5)
+    assert full.run(VALUES) == ([14], 5)
+    member = full.parties[full.nodes[1]]
+    assert member.answer() == member.answer()
+    with pytest.raises(UsageError, match="concluded"):
+        full.leader.conclude()
+    late = Cluster(5)
+    late.deliver(late.share(VALUES))
+    late.leader._keyring = PreloadedKeys(late.head, late.keys[late.head] | {999: bytes(16)})
+    assert late.leader.report(999) == late.leader.report(999)
+    with pytest.raises(UsageError, match="report"):
+        late.finish()
+
+
+def test_a_node_that_restarts_remembers_its_epoch(cluster):
+    node = cluster.nodes[1]
+    ring = PreloadedKeys(node, cluster.keys[node])
+    again = Member(cluster.params, ring, last_epoch=7)
+    with pytest.raises(PeerError, match="again, or an older one"):
+        again.share(cluster.roster(epoch=7), [1], cluster.head)
+    with pytest.raises(UsageError, match="epoch"):
+        again.begin_reports(7)
+    assert isinstance(again.share(cluster.roster(epoch=8), [1], cluster.head), Shares)
+    with pytest.raises(UsageError, match="last_epoch"):
+        Member(cluster.params, ring, last_epoch=-2)
+
+
 def test_a_count_above_the_nodes_is_refused(cluster):
     ring = link_keys([1, 2])
     params = Params.recommend("cpda-field", nodes=4, bound=1)

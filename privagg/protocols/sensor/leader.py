@@ -36,8 +36,16 @@ class Leader(Member):
     It learns the cluster's sum, and passes it on: whether it tells the truth nobody checks.
     """
 
-    def __init__(self, params: Params, keyring: Keyring, *, entropy: Entropy = OS) -> None:
-        super().__init__(params, keyring, entropy=entropy)
+    def __init__(
+        self,
+        params: Params,
+        keyring: Keyring,
+        *,
+        entropy: Entropy = OS,
+        last_epoch: int = -1,
+    ) -> None:
+        super().__init__(params, keyring, entropy=entropy, last_epoch=last_epoch)
+        self._concluded = -1
         self._joined: set[int] = set()
         self._bitmaps: dict[int, list[bool]] = {}
         self._answers: dict[int, list[int]] = {}
@@ -55,6 +63,7 @@ class Leader(Member):
         successor.__dict__.update(member.__dict__)
         successor._joined = set()
         successor._bitmaps, successor._answers, successor._chosen = {}, {}, ()
+        successor._concluded = -1
         return successor
 
     def announce(self, epoch: int, hops: int) -> Hello:
@@ -172,7 +181,11 @@ class Leader(Member):
         ------
         Abort
             If too few answers came.
+        UsageError
+            If this epoch was concluded, or reported, before.
         """
+        if self._concluded == self._epoch:
+            raise UsageError("epoch", self._epoch, "one that was not concluded yet")
         params, members = self._params, self._members
         answers = dict(self._answers)
         answers[self.node] = self._answer_numbers()
@@ -191,9 +204,10 @@ class Leader(Member):
             found = sound.recover(rows, np.array(places), params.field)
             sums = [int(value) for value in found]
         count = sum(self._senders) if self._senders else len(members)
+        self._add_own(sums, count)
         self._state = MemberState.ANSWERED
+        self._concluded = self._epoch
         self._answers = {}
         self._bitmaps = {}
-        self._add_own(sums, count)
         lifted = sound.lift(fields.elements(sums, params.field), params.field)
         return [int(value) for value in lifted], count

@@ -50,6 +50,9 @@ class Member(TreeNode):
         The keys of this node.
     entropy : Entropy
         Of the coefficients.
+    last_epoch : int
+        After a restart: the last epoch that was begun, from storage that survives. A node that
+        forgot it could be made to share a reading twice.
 
     Raises
     ------
@@ -57,14 +60,21 @@ class Member(TreeNode):
         If the protocol is another.
     """
 
-    def __init__(self, params: Params, keyring: Keyring, *, entropy: Entropy = OS) -> None:
-        super().__init__(params, keyring)
+    def __init__(
+        self,
+        params: Params,
+        keyring: Keyring,
+        *,
+        entropy: Entropy = OS,
+        last_epoch: int = -1,
+    ) -> None:
+        super().__init__(params, keyring, last_epoch=last_epoch)
         if params.protocol not in (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER):
             raise UsageError("protocol", str(params.protocol), "cpda-field or mask-cluster")
         self._entropy = entropy
         self._table = TABLES[mode(params)]
         self._state = MemberState.IDLE
-        self._epoch = -1
+        self._epoch = last_epoch
         self._leader = -1
         self._members: tuple[int, ...] = ()
         self._digest = b""
@@ -72,6 +82,7 @@ class Member(TreeNode):
         self._masked: list[int] = []
         self._senders: tuple[bool, ...] = ()
         self._agreeing: set[int] = set()
+        self._said: dict[int, Received] = {}
 
     @property
     def state(self) -> MemberState:
@@ -135,6 +146,7 @@ class Member(TreeNode):
         self._digest = channel.roster_digest(roster.epoch, leader, roster.members)
         self._held, self._masked, self._senders = {}, [], ()
         self._agreeing = {self.node}
+        self._said = {}
         self._state = following
         if params.protocol is Protocol.MASK_CLUSTER:
             self._masked = self._mask(values)
@@ -190,11 +202,17 @@ class Member(TreeNode):
         checks.opens(None, leader, "shares")
 
     def received(self, collector: int | None = None) -> Received:
-        """Threshold mode: say whose shares came."""
+        """Threshold mode: say whose shares came; the same again if it was lost.
+
+        What comes later is not said any more: a nonce seals one list.
+        """
         target = self._leader if collector is None else collector
         self._expect(Received, target)
-        flags = bitmap([node in self._held for node in self._members])
-        return Received(sealed=self._seal(Received, target, flags, self._digest))
+        if target not in self._said:
+            flags = bitmap([node in self._held for node in self._members])
+            sealed = self._seal(Received, target, flags, self._digest)
+            self._said[target] = Received(sealed=sealed)
+        return self._said[target]
 
     def confirm(self, message: SenderSet, collector: int | None = None) -> Echo:
         """Threshold mode: accept whose readings the sum is to hold, and tell all others which.

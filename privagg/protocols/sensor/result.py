@@ -22,6 +22,9 @@ _Floats = NDArray[np.float64]
 def guarantee(params: Params) -> str:
     """Say what a protocol holds, in a sentence."""
     k = params.corrupt
+    who = f"up to {k} members of a cluster, its leader included, learn"
+    if k <= 1:
+        who = "a member of a cluster that colludes with nobody, its leader too, learns"
     if params.protocol.in_field and params.keys == "pool":
         return "insecure: link keys come from a shared pool, so others can read what is sent"
     match params.protocol:
@@ -42,18 +45,15 @@ def guarantee(params: Params) -> str:
             return "insecure: the checks pass and v mod x still gives the leader every reading"
         case Protocol.CPDA_FIELD if params.drops:
             return (
-                f"up to {k} members of a cluster, its leader included, learn the cluster's sum over"
-                f" at least m - {params.drops} members only, whatever they do; outsiders nothing"
+                f"{who} the cluster's sum over at least m - {params.drops} members only, whatever"
+                " is done; outsiders nothing"
             )
         case Protocol.CPDA_FIELD:
-            return (
-                f"up to {k} members of a cluster, its leader included, learn the cluster's sum"
-                " only, whatever they do; outsiders nothing"
-            )
+            return f"{who} the cluster's sum only, whatever is done; outsiders nothing"
         case Protocol.MASK_CLUSTER:
             return (
-                f"up to {k} members of a cluster, its leader included, learn the cluster's sum"
-                " only, whatever they do; outsiders nothing; one silent member loses the cluster"
+                f"{who} the cluster's sum only, whatever is done; outsiders nothing; one silent "
+                "member loses the cluster"
             )
     return "nodes on the way learn nothing; the base station could decrypt a single node's report"
 

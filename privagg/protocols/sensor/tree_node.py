@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor import channel, checks
 from privagg.protocols.sensor.channel import Keyring
@@ -24,14 +25,16 @@ class TreeNode:
         Of the run.
     keyring : Keyring
         The keys of this node.
+    last_epoch : int
+        After a restart: the last epoch in which it may have reported.
     """
 
-    def __init__(self, params: Params, keyring: Keyring) -> None:
+    def __init__(self, params: Params, keyring: Keyring, *, last_epoch: int = -1) -> None:
         if not isinstance(params, Params):
             raise UsageError("params", type(params).__name__, "sensor.Params")
         self._params = params
         self._keyring = keyring
-        self._report_epoch = -1
+        self._report_epoch = whole("last_epoch", last_epoch, -1, 2**32 - 1)
         self._reported = False
         self._children: set[int] = set()
         self._numbers = [0] * params.width
@@ -92,6 +95,8 @@ class TreeNode:
         self._add_own(numbers, count)
 
     def _add_own(self, numbers: list[int], count: int) -> None:
+        if self._reported:  # a second report would be sealed under the nonce of the first
+            raise UsageError("report", "already made", "a sum that is added before it")
         p = self._params.field.modulus
         self._numbers = [(a + b) % p for a, b in zip(self._numbers, numbers, strict=True)]
         self._count += count
