@@ -1,8 +1,9 @@
 """An epoch among real parties: every node does its own work, and both engines must agree.
 
 Which frames arrive was drawn before; here each message is made by its sender, encoded, and decoded
-by its receiver if it came. The sums, the counts, who answers and the sizes of messages are compared
-with what the arrays say: a difference is a fault in this package, not a peer's.
+by its receiver if it came. The clusters' sums, the total, the count and who answers are compared
+with what the arrays say: a difference is a fault in this package, not a peer's. What is sent on is
+played item by item; frames and bytes are counted by the arrays alone.
 """
 
 from __future__ import annotations
