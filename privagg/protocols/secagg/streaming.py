@@ -160,7 +160,7 @@ def run_streamed(
     )
     with (
         TemporaryDirectory(prefix="privagg-", dir=scratch) as name,
-        engine_of(workers, engine) as place,
+        engine_of(params, workers, engine) as place,
     ):
         folder = Path(name)
 
@@ -198,7 +198,8 @@ def scratch_bytes(params: Params, workers: int = 1) -> int:
 
 def under_way(params: Params, workers: int) -> int:
     """Return how many clients' vectors are on their way at a time, at most."""
-    return 1 if workers == 1 else AHEAD * workers * turns_at_once(params)
+    workers = min(workers, params.clients)
+    return 1 if workers == 1 else min(params.clients, AHEAD * workers * turns_at_once(params))
 
 
 def _require(name: str, array: object, length: int, dtype: np.dtype[Any]) -> None:
