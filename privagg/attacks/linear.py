@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,6 @@ class Audit:
         Independent sums.
     first : (clients,) int array
         Index of the round with which each client became determined; -1 for never.
-    gains : Gains
-        Of the determined clients, in the order of `recoverable`.
     pairs : Pairs
         Pairs of rounds that isolate one client.
     coalition : Coalition
@@ -100,7 +99,6 @@ class Audit:
     log: Log
     rank: int
     first: NDArray[np.int64]
-    gains: Gains
     pairs: Pairs
     coalition: Coalition
     exposure: Exposure
@@ -113,6 +111,11 @@ class Audit:
         """Columns of the determined clients, by the round in which that happened."""
         found = np.flatnonzero(self.first >= 0)
         return found[np.argsort(self.first[found], kind="stable")]
+
+    @cached_property
+    def gains(self) -> Gains:
+        """Of the determined clients, in the order of `recoverable`; computed when first asked."""
+        return noise_gains(self.log.weights, self.order, self.rank)
 
     @property
     def recoverable(self) -> tuple[str, ...]:
@@ -196,13 +199,10 @@ def audit(
         if progress is not None:
             progress(min(start + _STEP, len(log.rounds)), len(log.rounds))
     first = space.first_exposed
-    found = np.flatnonzero(first >= 0)
-    order = found[np.argsort(first[found], kind="stable")]
     return Audit(
         log=log,
         rank=space.rank,
         first=first,
-        gains=noise_gains(log.weights, order, space.rank),
         pairs=isolating_pairs(log.weights, pairs, entropy),
         coalition=smallest_coalition(space, log.weights, budget=budget, entropy=entropy),
         exposure=exposure("this log", space),

@@ -137,7 +137,7 @@ def test_a_row_of_zeros_exposes_nothing():
     assert (found.members, found.least, found.exact) == ((), 0, True)
 
 
-@pytest.mark.parametrize("n", [5, 60, 400, 1200])
+@pytest.mark.parametrize("n", [5, 60, 300])
 def test_ill_conditioned_logs_are_decided_exactly(n):
     # Rounds {i, i + 1, i + 3} around a circle: by an integer determinant, singular for some n only.
     weights = np.zeros((n, n), np.int64)
@@ -165,7 +165,7 @@ def test_ill_conditioned_logs_are_decided_exactly(n):
 
 
 def test_weights_up_to_5000_are_exact():
-    n = 400
+    n = 200
     generator = np.random.default_rng(6)
     weights = generator.permutation(5000)[:n] + 1
     rows = np.tril(np.ones((n, n), np.int64)) * weights
