@@ -93,13 +93,14 @@ class Open(_Quiet, tag=True, frozen=True):
 
 
 class Numbers(_Quiet, frozen=True):
-    """A vector: its bytes, or where in a file they are."""
+    """A vector: its bytes, or where in a file they are and some of them, to tell it by."""
 
     dtype: str
     data: bytes | None = None
     path: str | None = None
     offset: int = 0
     count: int = 0
+    some: bytes = b""
 
 
 class Turn(_Quiet, frozen=True):
@@ -287,7 +288,13 @@ def pack_job(job: Job) -> Turn:
 
 
 def unpack_job(turn: Turn) -> Job:
-    """Return the job that was sent."""
+    """Return the job that was sent.
+
+    Raises
+    ------
+    UsageError
+        If its vector's file was replaced or changed since it was mapped.
+    """
     vector: NDArray[Any] | None = None
     if turn.vector is not None:
         dtype = np.dtype(turn.vector.dtype)
@@ -299,6 +306,12 @@ def unpack_job(turn: Turn) -> Job:
                 offset=turn.vector.offset,
                 shape=(turn.vector.count,),
             )
+            if _some(vector) != turn.vector.some:
+                raise UsageError(
+                    "vector",
+                    f"other numbers in {turn.vector.path} than were mapped",
+                    "a file that stays as it is during the round",
+                )
         else:
             vector = np.frombuffer(turn.vector.data or b"", dtype)
     return Job(
@@ -430,4 +443,10 @@ def _in_file(vector: NDArray[Any]) -> Numbers | None:
         path=str(mapped.filename),
         offset=start + begin,
         count=vector.size,
+        some=_some(vector),
     )
+
+
+def _some(vector: NDArray[Any]) -> bytes:
+    """Return the bytes of a few numbers from all over a vector."""
+    return vector[:: max(1, vector.size // 16)].tobytes()
