@@ -33,7 +33,7 @@ def engine():
 
 def said(engine, params, **options):
     with pytest.raises(UsageError) as caught:
-        secagg.run(params, options.pop("vectors", inputs(params)), engine=engine, **options)
+        secagg.run(params, inputs(params), engine=engine, **options)
     return str(caught.value)
 
 
@@ -104,10 +104,16 @@ def test_a_mapped_file_that_was_replaced_is_not_taken_for_the_input(engine, tmp_
     np.save(tmp_path / "one.npy", inputs(params))
     np.save(tmp_path / "two.npy", inputs(params)[::-1])
     mapped = np.load(tmp_path / "one.npy", mmap_mode="r")
-    assert secagg.run(params, mapped, engine=engine).exact
+
+    def streamed(place):
+        total = np.zeros(300, np.int64)
+        return streaming.run_streamed(params, list(mapped), total, scratch=tmp_path, engine=place)
+
+    assert streamed(engine).exact
     (tmp_path / "two.npy").replace(tmp_path / "one.npy")
-    assert "client 0: vector: found other numbers in" in said(engine, params, vectors=mapped)
-    assert secagg.run(params, mapped, engine=LocalEngine()).exact
+    with pytest.raises(UsageError, match="client 0: vector: found other numbers in"):
+        streamed(engine)
+    assert streamed(LocalEngine()).exact
 
 
 @pytest.mark.parametrize("scratch", [None, 3, b"/tmp", "nowhere"])

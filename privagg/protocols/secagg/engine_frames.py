@@ -93,14 +93,14 @@ class Open(_Quiet, tag=True, frozen=True):
 
 
 class Numbers(_Quiet, frozen=True):
-    """A vector: its bytes, or where in a file they are and some of them, to tell it by."""
+    """A vector: its bytes, or where in a file they are, and its ends to tell it by."""
 
     dtype: str
     data: bytes | None = None
     path: str | None = None
     offset: int = 0
     count: int = 0
-    some: bytes = b""
+    ends: bytes = b""
 
 
 class Turn(_Quiet, frozen=True):
@@ -288,13 +288,7 @@ def pack_job(job: Job) -> Turn:
 
 
 def unpack_job(turn: Turn) -> Job:
-    """Return the job that was sent.
-
-    Raises
-    ------
-    UsageError
-        If its vector's file was replaced or changed since it was mapped.
-    """
+    """Return the job that was sent; UsageError if its vector's file is another one by now."""
     vector: NDArray[Any] | None = None
     if turn.vector is not None:
         dtype = np.dtype(turn.vector.dtype)
@@ -306,7 +300,7 @@ def unpack_job(turn: Turn) -> Job:
                 offset=turn.vector.offset,
                 shape=(turn.vector.count,),
             )
-            if _some(vector) != turn.vector.some:
+            if _ends(vector) != turn.vector.ends:
                 raise UsageError(
                     "vector",
                     f"other numbers in {turn.vector.path} than were mapped",
@@ -443,10 +437,10 @@ def _in_file(vector: NDArray[Any]) -> Numbers | None:
         path=str(mapped.filename),
         offset=start + begin,
         count=vector.size,
-        some=_some(vector),
+        ends=_ends(vector),
     )
 
 
-def _some(vector: NDArray[Any]) -> bytes:
-    """Return the bytes of a few numbers from all over a vector."""
-    return vector[:: max(1, vector.size // 16)].tobytes()
+def _ends(vector: NDArray[Any]) -> bytes:
+    """Return the bytes of the first and the last few numbers: more would map more of the file."""
+    return vector[:8].tobytes() + vector[-8:].tobytes()
