@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols._common import order
@@ -349,19 +348,7 @@ class Client(order.OrderedParty[ClientMemory]):
 
     def _encoded(self, vector: NDArray[Any], weight: int) -> NDArray[Any]:
         """Encode the input, in the encoding's words, and note how much was clipped."""
-        params = self._params
-        refuse_masked("vector", vector)
-        try:
-            values = np.asarray(vector)
-        except ValueError:  # NumPy's for lists of unequal lengths
-            raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
-        if values.shape != (params.dim,):
-            raise UsageError(
-                "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
-            )
-        encoded = params.encoding.encode(
-            values, weight=weight, clients=params.clients, entropy=self._entropy
-        )
+        encoded = client_work.encode_input(self._params, vector, weight, self._entropy)
         self._memory.clipped = encoded.clipped
         return encoded.words
 
