@@ -1,6 +1,6 @@
 """A client of an asynchronous session: masks that are dated, and their shares of others.
 
-J. So et al., LightSecAgg, MLSys 2022, on asynchronous federated learning.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236), on asynchronous federated learning.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Arrival:
 
     client: int
     fetched: int
-    vector: NDArray[Any]
+    vector: NDArray[Any] = field(repr=False)
 
 
 def run_async(

@@ -1,6 +1,7 @@
 """The server of an asynchronous session: fills a buffer with inputs of any round, and unmasks it.
 
-J. So et al., LightSecAgg, MLSys 2022, on asynchronous federated learning (FedBuff's buffer).
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236), on asynchronous federated learning
+(FedBuff's buffer).
 """
 
 from __future__ import annotations

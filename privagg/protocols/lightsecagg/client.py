@@ -1,7 +1,9 @@
 """A client: one method per round of the paper, no I/O.
 
-J. So et al., LightSecAgg, MLSys 2022, algorithm 1. Its shares travel encrypted from client to
-client, and where the server may lie the clients agree on who survived before they answer.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236).
+
+Its shares travel encrypted from client to client, and where the server may lie the clients agree on
+who survived before they answer.
 """
 
 from __future__ import annotations
