@@ -41,15 +41,18 @@ def params_of(given: RoundOptions, **changes: object) -> Params:
 
 def guarantee(params: Params) -> str:
     """Say against whom the round protects its inputs."""
-    how = (
-        "as long as all follow the protocol and only look at what they see (semi-honest)"
-        if params.threat is lightsecagg.Threat.SEMI_HONEST
-        else "whatever they do (active)"
+    # T is 1 at least; but where nobody is taken to collude, two inputs may be all of a sum.
+    alone = params.corrupt == 0
+    who = (
+        "the server learns no more of the inputs"
+        if alone
+        else f"the server and up to {count(params.corrupt)} colluding with it learn no more of the "
+        "other inputs"
     )
-    return (
-        f"the server and up to {count(params.privacy)} colluding with it learn no more of the "
-        f"other inputs than their sum, {how}"
-    )
+    how = f"whatever {'it does' if alone else 'they do'} (active)"
+    if params.threat is lightsecagg.Threat.SEMI_HONEST:
+        how = "as long as all follow the protocol and only look at what they see (semi-honest)"
+    return f"{who} than their sum, {how}"
 
 
 def parameters(params: Params) -> dict[str, object]:

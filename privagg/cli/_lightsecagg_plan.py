@@ -164,7 +164,7 @@ def _costs(plan: Plan, calibrated: bool) -> Table:
         ["coded shares, up and as many down", size(plan.bytes_shares, "B")],
         ["bytes through the server", size(plan.bytes_server, "B")],
         ["memory of the server", size(plan.memory_server, "B")],
-        ["memory of a client for the others' shares", size(plan.memory_client, "B")],
+        ["memory of a client", size(plan.memory_client, "B")],
     ]
     if calibrated:
         rows += [

@@ -127,8 +127,10 @@ def _leaves(
 def _check_memory(params: Params, *, payloads: bool) -> None:
     """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
     plan = lightsecagg.plan(params, units=calibration.free())
-    # All parties are here: each client's shares of all masks, beside what the server relays.
-    needed = plan.memory_server + params.clients * plan.memory_client
+    # All parties are here, beside what the server relays: each client's shares of all masks and
+    # its mask, and one code.
+    held = (params.clients * params.piece + params.length) * params.word.itemsize
+    needed = plan.memory_server + params.clients * held + plan.memory_code
     needed += plan.bytes_server if payloads else 0
     available, total = memory_here()
     if total is not None and needed > total:

@@ -83,6 +83,15 @@ def test_a_schedule_and_a_transcript(run, capsys, tmp_path):
     )
 
 
+def test_the_audit_of_the_other_protocol_says_what_it_was_given(run, capsys, tmp_path):
+    log = tmp_path / "log.jsonl"
+    command(run, capsys, "simulate", "secagg", *ROUND, "--transcript", log)
+    assert run("audit", "secagg", "--transcript", log) == 2
+    said = capsys.readouterr().err
+    assert "log.jsonl, line 1: found a transcript of LightSecAgg" in said
+    assert "--protocol bonawitz" in said
+
+
 def test_an_abort_ends_with_its_code_and_keeps_the_transcript(run, capsys, tmp_path):
     (tmp_path / "gone.json").write_text(json.dumps({"masked-input": list(range(7))}))
     log = tmp_path / "log.jsonl"
@@ -172,3 +181,6 @@ def test_guarantees_name_threat_and_coalition():
     params = _lightsecagg.params_of(given(corrupt=0.1, threat="active"))
     assert "up to 10 clients colluding" in _lightsecagg.guarantee(params)
     assert "whatever they do (active)" in _lightsecagg.guarantee(params)
+    alone = _lightsecagg.params_of(given(corrupt=0.0, dropout=0.0, min_cohort=2))
+    assert (alone.privacy, alone.honest_inputs) == (1, 2)
+    assert "colluding" not in _lightsecagg.guarantee(alone)

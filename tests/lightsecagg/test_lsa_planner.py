@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import fields, replace
 
 import pytest
 from lsa_parties import inputs
 
+from privagg import entropy
 from privagg.errors import UsageError
 from privagg.protocols import lightsecagg as lsa
 from privagg.protocols import secagg
-from privagg.protocols.lightsecagg import calibration, planner
+from privagg.protocols.lightsecagg import calibration, client_work, coding, planner
 from privagg.protocols.secagg.calibration import Units as TheirUnits
 
 COHORT = {"clients": 12, "dim": 50, "corrupt": 0.1, "dropout": 0.25}
@@ -51,6 +53,22 @@ def test_dropouts_never_raise_the_bytes():
             assert per_client.max() <= planned[name]
 
 
+@pytest.mark.parametrize(("clients", "dim"), [(300, 10), (60, 20000)])
+def test_planned_memory_of_a_client_is_what_it_takes(clients, dim):
+    params = lsa.Params.recommend(clients=clients, dim=dim)
+    planned = lsa.plan(params, units=calibration.free())
+    client_work.draw_mask(lsa.Params.recommend(clients=6, dim=3), entropy.OS)  # compiled
+    coding._generator.cache_clear()
+    tracemalloc.start()
+    try:
+        client_work.draw_mask(params, entropy.OS)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert planned.memory_client / 4 <= peak <= planned.memory_client
+    assert planned.memory_code < planned.memory_client
+
+
 def test_predictions_grow_with_the_work():
     units = calibration.measure(lsa.Params.recommend(**COHORT))
     assert all(getattr(units, one.name) >= 0 for one in fields(units))
@@ -89,6 +107,12 @@ def test_plans_of_other_rounds_do_not_compare():
         with pytest.raises(UsageError, match="the same"):
             planner.compare(secagg.plan(other, units=their_units()), ours)
     mine = secagg.plan(secagg.Params.recommend(**COHORT), units=their_units())
+    for pair in ((ours, ours), (mine, mine), (None, ours), (mine, None)):
+        with pytest.raises(UsageError, match="Plan"):
+            planner.compare(*pair)
+    for arguments in ({"params": None}, {"params": mine.params}, {"units": 3}):
+        with pytest.raises(UsageError, match=r"params|units"):
+            lsa.plan(**{"params": ours.params, "units": calibration.free()} | arguments)
     for bandwidth in (0, -1, True, float("nan"), "fast"):
         with pytest.raises(UsageError, match="bandwidth"):
             planner.compare(mine, ours, bandwidth=bandwidth)

@@ -152,6 +152,44 @@ def test_too_few_holders_of_every_mask_abort_where_nobody_is_sure():
     assert (it.value.alive, it.value.needed) == (3, 4)
 
 
+def play_with_false_dealer(params, dealer, holders, monkeypatch):
+    """Play to the end of unmasking; `dealer` gives `holders` shares that lie on no polynomial."""
+    original = client_work.draw_mask
+
+    def false(params, source):
+        mask, shares = original(params, source)
+        shares = shares.copy()
+        shares[holders] = field.uniform(source, shares[holders].shape, params.field)
+        return mask, shares
+
+    play = Play(params).until(Phase.SHARE_MASKS)
+    for index in range(params.clients):
+        with monkeypatch.context() as patch:
+            if index == dealer:
+                patch.setattr(client_work, "draw_mask", false)
+            reply = play.answer(index, play.say(index))
+        play.deliver(index, reply)
+    play.server.close()
+    play.until(Phase.UNMASKING).collect()
+    return play
+
+
+@pytest.mark.parametrize("make", [honest, active], ids=["semi-honest", "active"])
+def test_a_dealer_of_false_shares_is_corrected_stops_the_round_or_shifts_the_sum(make, monkeypatch):
+    params = make(7, 4, threshold=5)
+    play = play_with_false_dealer(params, 1, [3], monkeypatch)
+    play.server.close()
+    assert np.array_equal(play.server.result().total, play.plain_sum())
+    play = play_with_false_dealer(params, 1, [0, 2, 3, 4], monkeypatch)
+    with pytest.raises(PeerError, match="more are wrong") as it:
+        play.server.close()
+    assert it.value.peer == "clients"  # who dealt them is not known
+    assert play.server.blame == ()
+    play = play_with_false_dealer(make(7, 4, threshold=7), 1, [0, 2], monkeypatch)
+    with pytest.raises(PeerError, match="words outside the encoding"):
+        play.server.close()  # here by chance; what lies within it passes as a wrong vector would
+
+
 def test_a_plaintext_that_is_no_element_counts_as_not_opened(monkeypatch):
     """A dealer that seals words above the modulus: decrypted, and still refused."""
     params = honest(4, 2, threshold=3)

@@ -1,6 +1,6 @@
 """A client of an asynchronous session: masks that are dated, and their shares of others.
 
-J. So et al., LightSecAgg, MLSys 2022, on asynchronous federated learning.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236), on asynchronous federated learning.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, wire
+from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.field import Elements
@@ -22,6 +23,7 @@ from privagg.protocols.lightsecagg.async_messages import (
     DatedInput,
     DatedShare,
     DatedShares,
+    expect,
 )
 from privagg.protocols.lightsecagg.async_params import AsyncParams
 from privagg.protocols.lightsecagg.messages import AdvertiseKeys, KeyRoster, Start
@@ -42,7 +44,8 @@ class AsyncClient:
     made from different ones.
 
     A mask serves one input. A coded share enters one sum: a buffer with a share that was given
-    before, or that this client does not hold, is refused, so that no two sums overlap.
+    before, or that this client does not hold, is refused, so that no two sums overlap. A share that
+    is relayed again after it was given is not taken again.
 
     Parameters
     ----------
@@ -64,7 +67,8 @@ class AsyncClient:
         self._secrets: dict[int, bytes] = {}
         self._masks: dict[int, Elements] = {}
         self._shares: dict[tuple[int, int], Elements] = {}
-        self._shared, self._answered = -1, -1
+        self._given: set[tuple[int, int]] = set()
+        self._shared, self._answered, self._oldest = -1, -1, 0
 
     @property
     def index(self) -> int | None:
@@ -72,12 +76,18 @@ class AsyncClient:
         return self._index
 
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
-        """Begin the session: make the key pair that shares travel under."""
-        start = start.checked(self._round, peer=_SERVER)
+        """Begin the session: make the key pair that shares travel under.
+
+        Raises
+        ------
+        PeerError
+            If the server's parameters, those of the buffers among them, are not this client's.
+        """
+        start = expect(start, Start, self._round, peer=_SERVER)
         if self._index is not None:
             raise PeerError(_SERVER, start.round, "a second start of the session")
-        checks.parameters_are_ours(start, self._round)
-        self._context = derivations.context(self._round, start.session, start.round_number)
+        checks.parameters_are_ours(start, self._params)
+        self._context = derivations.context(self._params, start.session, start.round_number)
         checks.same_round(start, self._context[:TAG_BYTES])
         seed = self._entropy.take(derivations.SEED_BYTES)
         self._private, public = derivations.cipher_keys(seed, self._context, start.client)
@@ -94,7 +104,7 @@ class AsyncClient:
         Abort
             If the cohort is too small.
         """
-        roster = roster.checked(self._round, peer=_SERVER)
+        roster = expect(roster, KeyRoster, self._round, peer=_SERVER)
         checks.same_round(roster, self._tag)
         if len(self._members):
             raise PeerError(_SERVER, roster.round, "a second roster of the session")
@@ -144,18 +154,22 @@ class AsyncClient:
     def take_share(self, message: DatedShare) -> bool:
         """Take a peer's coded share; say whether it opened. The first of a date counts.
 
+        One that was given in a sum, or is too old to be asked for, is not taken (again).
+
         Raises
         ------
         PeerError
             If the sender is no peer.
         """
-        message = message.checked(self._round, peer=_SERVER)
+        message = expect(message, DatedShare, self._round, peer=_SERVER)
         checks.same_round(message, self._tag)
         sender, time = message.sender, message.time
         if sender not in self._secrets:
             raise PeerError(_SERVER, message.round, f"a share of client {sender}, who is no peer")
-        if (sender, time) in self._shares:
+        if (sender, time) in self._shares or (sender, time) in self._given:
             return True
+        if time < self._oldest:
+            return False
         text = keys.decrypt(
             self._pair_keys(sender, time)[1],
             message.ciphertext,
@@ -176,14 +190,11 @@ class AsyncClient:
         UsageError
             If there is no such mask (any more), or the vector does not fit the parameters.
         """
+        time = whole("time", time, 0, 2**32 - 1)
         if time not in self._masks:
             raise UsageError("time", time, "a round whose mask was shared and not used")
         params = self._round
-        words = params.encoding.encode(
-            np.asarray(vector), clients=params.clients, entropy=self._entropy
-        ).words
-        if len(words) != params.length:
-            raise UsageError("vector", f"{len(words)} numbers", f"params.dim = {params.dim}")
+        words = client_work.encode_input(params, vector, 1, self._entropy).words
         masked = client_work.mask_input(params, words, self._masks.pop(time))
         return DatedInput(tag=self._tag, time=time, bits=params.bits, vector=masked)
 
@@ -199,7 +210,7 @@ class AsyncClient:
         Abort
             If the inputs are of fewer clients than the cohort's minimum.
         """
-        request = request.checked(self._round, peer=_SERVER)
+        request = expect(request, BufferRequest, self._round, peer=_SERVER)
         checks.same_round(request, self._tag)
         now, params = request.now, self._params
         inputs = list(zip(request.senders.tolist(), request.times.tolist(), strict=True))
@@ -226,12 +237,24 @@ class AsyncClient:
         word = self._round.word
         weights = np.array([params.weight(now - time) for _, time in inputs], word)
         rows = np.stack([self._shares.pop(one) for one in inputs])
+        self._given.update(inputs)
         self._answered = now
         total = client_work.add_shares(self._round, rows, weights)
         return BufferedSum(tag=self._tag, now=now, bits=self._round.bits, elements=total)
 
     def forget(self, before: int) -> None:
-        """Drop masks and shares of rounds before `before`: too stale to be asked for."""
+        """Drop masks and shares of rounds before `before`: too stale to be asked for.
+
+        Shares of those rounds that come later are not taken either.
+
+        Raises
+        ------
+        UsageError
+            If `before` is no whole number.
+        """
+        self._oldest = max(self._oldest, whole("before", before, -(2**32), 2**32))
+        before = self._oldest
+        self._given = {one for one in self._given if one[1] >= before}
         self._masks = {time: mask for time, mask in self._masks.items() if time >= before}
         self._shares = {one: share for one, share in self._shares.items() if one[1] >= before}
 

@@ -7,12 +7,13 @@ Keys are advertised once, by :class:`~privagg.protocols.lightsecagg.messages.Adv
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import wire
+from privagg.errors import UsageError
 from privagg.protocols._common import framing
 from privagg.protocols._common.framing import HEADER_BYTES, Framed
 from privagg.protocols.lightsecagg.messages import (
@@ -35,6 +36,7 @@ __all__ = [
     "DatedShare",
     "DatedShares",
     "decode",
+    "expect",
 ]
 
 KINDS: dict[int, type[Framed[Params]]] = {
@@ -61,6 +63,24 @@ def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Fram
         If `data` is not the canonical encoding of any.
     """
     return framing.read(KINDS, data, params, peer=peer)
+
+
+_M = TypeVar("_M", bound=Framed[Params])
+
+
+def expect(message: object, kind: type[_M], params: Params, *, peer: str | int) -> _M:
+    """Return `message`, which came from `peer`, if it is of that kind and well-formed.
+
+    Raises
+    ------
+    UsageError
+        If it is no such message.
+    PeerError
+        If it could not have been decoded.
+    """
+    if not isinstance(message, kind):
+        raise UsageError("message", type(message).__name__, kind.__name__)
+    return message.checked(params, peer=peer)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
+from privagg import keys
 from privagg._validate import whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
@@ -83,6 +86,20 @@ class AsyncParams:
                 f"sums below the modulus of {self.round.field.name}",
                 "Take fewer levels, a smaller buffer, fewer value_bits, or field.M61.",
             )
+
+    @property
+    def clients(self) -> int:
+        """Size of the cohort, N."""
+        return self.round.clients
+
+    def digest(self) -> bytes:
+        """Return SHA-256 over the canonical form of every field; it binds keys and messages.
+
+        Parties that weigh stale inputs differently would add up to nonsense: they never meet.
+        """
+        named = {name: value for name, value in vars(self).items() if name != "round"}
+        text = msgspec.json.encode(named, order="sorted")
+        return keys.digest(b"privagg lightsecagg async params", self.round.digest(), text)
 
     def weight(self, staleness: int) -> int:
         """Return what an input of this staleness weighs: at least 1.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from privagg import entropy as entropies
+from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.protocols._common.framing import Framed
 from privagg.protocols.lightsecagg import async_messages
@@ -37,7 +37,7 @@ class Arrival:
 
     client: int
     fetched: int
-    vector: NDArray[Any]
+    vector: NDArray[Any] = field(repr=False)
 
 
 def run_async(
@@ -77,6 +77,14 @@ def run_async(
     def carry(message: Framed[Params], peer: int | str) -> Any:
         return async_messages.decode(message.encode(), params.round, peer=peer)
 
+    checked = [_checked(one, size) for one in _listed("arrivals", arrivals)]
+    waiting = sorted({(one.fetched, one.client) for one in checked})
+    there = None
+    if answering is not None:
+        there = [
+            sorted({whole("answering", one, 0, size - 1) for one in _listed("answering", some)})
+            for some in _listed("answering", answering)
+        ]
     server = AsyncServer(params, entropy=source.spawn("server"))
     clients = [AsyncClient(params, entropy=source.spawn(f"client/{i}")) for i in range(size)]
     for index, client in enumerate(clients):
@@ -91,19 +99,27 @@ def run_async(
         for peer, one in server.relay(index, shares).items():
             clients[peer].take_share(carry(one, "server"))
 
-    waiting = sorted({(one.fetched, one.client) for one in arrivals if _fits(one, size)})
     results: list[BufferResult] = []
-    present = iter(answering) if answering is not None else None
-    for arrival in arrivals:
+    for arrival in checked:
         # Who has fetched the model by now has shared its mask of that round.
         while waiting and waiting[0][0] <= server.now:
             time, index = waiting.pop(0)
             share(index, time)
-        dated = clients[arrival.client].masked_input(arrival.fetched, np.asarray(arrival.vector))
+        if arrival.fetched > server.now:
+            raise UsageError(
+                "arrivals: fetched",
+                arrival.fetched,
+                f"the round it arrives in, {server.now}, or before",
+            )
+        dated = clients[arrival.client].masked_input(arrival.fetched, arrival.vector)
         if not server.take_input(arrival.client, carry(dated, arrival.client)):
             continue
         request = server.request()
-        for index in range(size) if present is None else next(present):
+        if there is not None and len(results) >= len(there):
+            raise UsageError(
+                "answering", f"{len(there)} buffers", "the clients of each full buffer"
+            )
+        for index in range(size) if there is None else there[len(results)]:
             total = clients[index].unmasking(carry(request, "server"))
             server.take_sum(index, carry(total, index))
         results.append(server.unmask())
@@ -112,11 +128,17 @@ def run_async(
     return results
 
 
-def _fits(arrival: Arrival, clients: int) -> bool:
-    for name, value, high in (
-        ("client", arrival.client, clients),
-        ("fetched", arrival.fetched, 2**32),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < high:
-            raise UsageError(f"arrivals: {name}", value, f"0 to {high - 1}")
-    return True
+def _listed(name: str, values: object) -> list[Any]:
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise UsageError(name, type(values).__name__, "a sequence")
+    return list(values)
+
+
+def _checked(arrival: object, clients: int) -> Arrival:
+    if not isinstance(arrival, Arrival):
+        raise UsageError("arrivals", type(arrival).__name__, "lightsecagg.Arrival objects")
+    return Arrival(
+        client=whole("arrivals: client", arrival.client, 0, clients - 1),
+        fetched=whole("arrivals: fetched", arrival.fetched, 0, 2**32 - 1),
+        vector=arrival.vector,
+    )

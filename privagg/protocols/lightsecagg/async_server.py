@@ -1,21 +1,23 @@
 """The server of an asynchronous session: fills a buffer with inputs of any round, and unmasks it.
 
-J. So et al., LightSecAgg, MLSys 2022, on asynchronous federated learning (FedBuff's buffer).
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236), on asynchronous federated learning
+(FedBuff's buffer).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import field as fields
+from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols._common.framing import SESSION_BYTES, TAG_BYTES
+from privagg.protocols._common.framing import SESSION_BYTES, TAG_BYTES, Framed
 from privagg.protocols.lightsecagg import derivations
 from privagg.protocols.lightsecagg.async_messages import (
     BufferedSum,
@@ -23,13 +25,17 @@ from privagg.protocols.lightsecagg.async_messages import (
     DatedInput,
     DatedShare,
     DatedShares,
+    expect,
 )
 from privagg.protocols.lightsecagg.async_params import AsyncParams
 from privagg.protocols.lightsecagg.messages import AdvertiseKeys, KeyRoster, Start
+from privagg.protocols.lightsecagg.params import Params
 from privagg.protocols.lightsecagg.recovery import Blame, recover
 from privagg.protocols.lightsecagg.server_store import Store
 
 __all__ = ["AsyncServer", "BufferResult"]
+
+_M = TypeVar("_M", bound=Framed[Params])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +84,11 @@ class AsyncServer:
     def __init__(self, params: AsyncParams, *, entropy: Entropy = OS) -> None:
         if not isinstance(params, AsyncParams):
             raise UsageError("params", type(params).__name__, "lightsecagg.AsyncParams")
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         self._params, self._round, self._entropy = params, params.round, entropy
         self._session = entropy.take(SESSION_BYTES)
-        self._context = derivations.context(self._round, self._session, 0)
+        self._context = derivations.context(params, self._session, 0)
         self._store = Store(self._round, None)
         self._here = np.zeros(self._round.clients, np.bool_)
         self._members: NDArray[np.uint32] | None = None
@@ -105,8 +113,8 @@ class AsyncServer:
             tag=self._tag,
             session=self._session,
             round_number=0,
-            client=client,
-            params_digest=self._round.digest(),
+            client=whole("client", client, 0, self._round.clients - 1),
+            params_digest=self._params.digest(),
         )
 
     def take_key(self, sender: int, message: AdvertiseKeys) -> None:
@@ -117,8 +125,7 @@ class AsyncServer:
         PeerError
             If it is not good or not new.
         """
-        message = message.checked(self._round, peer=sender)
-        self._check_tag(sender, message)
+        sender, message = self._received(sender, message, AdvertiseKeys)
         if self._members is not None or self._here[sender]:
             raise PeerError(sender, message.round, "a key after the session has begun, or a second")
         self._store.take_key(sender, message, self._context)
@@ -149,8 +156,7 @@ class AsyncServer:
         PeerError
             If there is not one for each peer, or the mask of that round was shared before.
         """
-        message = message.checked(self._round, peer=sender)
-        self._check_tag(sender, message)
+        sender, message = self._received(sender, message, DatedShares)
         peers = [int(member) for member in self._listed(sender, message.round) if member != sender]
         if len(message.ciphertexts) != len(peers):
             raise PeerError(
@@ -174,12 +180,13 @@ class AsyncServer:
         Raises
         ------
         PeerError
-            If its mask was not shared or was used, it is too stale, or from the future.
+            If its mask was not shared or was used, it is too stale, or from the future; or if it
+            is a sender's second in a buffer whose last places inputs of others must take, for
+            clients answer for no fewer than ``min_cohort`` of them. It can be in a later buffer.
         UsageError
             If the buffer is full: unmask it first.
         """
-        message = message.checked(self._round, peer=sender)
-        self._check_tag(sender, message)
+        sender, message = self._received(sender, message, DatedInput)
         if self.is_full:
             raise UsageError("take_input", "a full buffer", "one with room", "Unmask it first.")
         time = message.time
@@ -190,6 +197,12 @@ class AsyncServer:
         if not 0 <= self._now - time <= self._params.max_staleness:
             raise PeerError(
                 sender, message.round, f"an input of round {time} where it is {self._now}"
+            )
+        present = {one for one, _, _ in self._buffer}
+        places = self._params.buffer - len(self._buffer)
+        if sender in present and places <= self._round.min_cohort - len(present):
+            raise PeerError(
+                sender, message.round, "a second input where the places left are for other clients"
             )
         weight = self._params.weight(self._now - time)
         of = self._round.field
@@ -225,8 +238,7 @@ class AsyncServer:
         PeerError
             If it is of another buffer or no client of the session sent it.
         """
-        message = message.checked(self._round, peer=sender)
-        self._check_tag(sender, message)
+        sender, message = self._received(sender, message, BufferedSum)
         self._listed(sender, message.round)
         if message.now != self._now or not self.is_full:
             raise PeerError(sender, message.round, f"a sum of round {message.now}'s buffer")
@@ -238,9 +250,10 @@ class AsyncServer:
         Raises
         ------
         Abort
-            If fewer than U sums have come: wait for more.
+            If fewer than U sums have come: wait for more, or :meth:`discard` the buffer.
         PeerError
-            If more are wrong than can be corrected, or no inputs have this sum.
+            If more are wrong than can be corrected: wait for more, or :meth:`discard` the buffer.
+            If no inputs have this sum: the buffer is gone then.
         """
         store, params = self._store, self._round
         if len(store.sums) < params.threshold:
@@ -249,10 +262,7 @@ class AsyncServer:
         sums = np.stack([store.sums[int(holder)] for holder in holders])
         found = recover(params.code, sums, holders, params.length, self._entropy)
         words = fields.sub(store.total, found.masks, params.field)
-        inputs, now = tuple(self._buffer), self._now
-        self._buffer, store.sums = [], {}
-        store.total = np.zeros(params.length, params.word)
-        self._now += 1
+        now, inputs = self._now, self.discard()
         weights = np.full(1, sum(weight for _, _, weight in inputs), words.dtype)
         try:
             aggregate = self._params.summed().decode(
@@ -275,6 +285,23 @@ class AsyncServer:
             insecure_seed=self._entropy.insecure,
         )
 
+    def discard(self) -> tuple[tuple[int, int, int], ...]:
+        """Give the buffer up unread, and open the next: its sum cannot be had, or is not wanted.
+
+        So the session goes on where a corrupt dealer's shares did not open, which its holders then
+        do not add up, or where sums stay wrong. Masks that were in it are not used again.
+
+        Returns
+        -------
+        tuple of (client, round, weight)
+            The inputs that were in it.
+        """
+        inputs = tuple(self._buffer)
+        self._buffer, self._store.sums = [], {}
+        self._store.total = np.zeros(self._round.length, self._round.word)
+        self._now += 1
+        return inputs
+
     def __repr__(self) -> str:
         return f"AsyncServer(now={self._now}, buffered={len(self._buffer)})"
 
@@ -285,9 +312,15 @@ class AsyncServer:
     def _tag(self) -> bytes:
         return self._context[:TAG_BYTES]
 
-    def _check_tag(self, sender: int, message: Any) -> None:
+    def _received(self, sender: int, message: _M, kind: type[_M]) -> tuple[int, _M]:
+        """Return sender and message, if they are of this session."""
+        if isinstance(sender, bool) or not isinstance(sender, int | np.integer):
+            raise UsageError("sender", sender, "a client's index")
+        sender = int(sender)
+        message = expect(message, kind, self._round, peer=sender)
         if not 0 <= sender < self._round.clients or message.tag != self._tag:
             raise PeerError(sender, message.round, "another session, or an unknown client")
+        return sender, message
 
     def _listed(self, sender: int, round: str) -> NDArray[np.uint32]:
         if self._members is None or not self._here[sender]:

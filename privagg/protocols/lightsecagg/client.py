@@ -1,7 +1,9 @@
 """A client: one method per round of the paper, no I/O.
 
-J. So et al., LightSecAgg, MLSys 2022, algorithm 1. Its shares travel encrypted from client to
-client, and where the server may lie the clients agree on who survived before they answer.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236).
+
+Its shares travel encrypted from client to client, and where the server may lie the clients agree on
+who survived before they answer.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols._common import order
@@ -349,19 +350,7 @@ class Client(order.OrderedParty[ClientMemory]):
 
     def _encoded(self, vector: NDArray[Any], weight: int) -> NDArray[Any]:
         """Encode the input, in the encoding's words, and note how much was clipped."""
-        params = self._params
-        refuse_masked("vector", vector)
-        try:
-            values = np.asarray(vector)
-        except ValueError:  # NumPy's for lists of unequal lengths
-            raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
-        if values.shape != (params.dim,):
-            raise UsageError(
-                "vector", f"shape {values.shape}", f"({params.dim},), as params.dim says"
-            )
-        encoded = params.encoding.encode(
-            values, weight=weight, clients=params.clients, entropy=self._entropy
-        )
+        encoded = client_work.encode_input(self._params, vector, weight, self._entropy)
         self._memory.clipped = encoded.clipped
         return encoded.words
 

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from privagg import field as fields
 from privagg import keys, wire
+from privagg._validate import refuse_masked
+from privagg.encoding import Encoded
 from privagg.entropy import Entropy
+from privagg.errors import UsageError
 from privagg.field import Elements
 from privagg.protocols.lightsecagg import derivations
 from privagg.protocols.lightsecagg.client_state import ClientMemory
@@ -21,7 +24,15 @@ from privagg.protocols.lightsecagg.messages import KeyRoster, ShareBundle, eleme
 from privagg.protocols.lightsecagg.params import Params
 from privagg.protocols.secagg import pairing
 
-__all__ = ["add_shares", "draw_mask", "mask_input", "open_shares", "seal_shares", "unpacked"]
+__all__ = [
+    "add_shares",
+    "draw_mask",
+    "encode_input",
+    "mask_input",
+    "open_shares",
+    "seal_shares",
+    "unpacked",
+]
 
 
 def draw_mask(params: Params, entropy: Entropy) -> tuple[Elements, Elements]:
@@ -108,6 +119,24 @@ def unpacked(row: NDArray[np.uint8], params: Params) -> Elements | None:
     except wire.LayoutError:
         return None
     return share if np.all(share < params.word.type(params.field.modulus)) else None
+
+
+def encode_input(params: Params, vector: object, weight: int, entropy: Entropy) -> Encoded:
+    """Encode a client's numbers, and its weight where there are weights.
+
+    Raises
+    ------
+    UsageError
+        If they do not fit the parameters.
+    """
+    refuse_masked("vector", vector)
+    try:
+        values = np.asarray(vector)
+    except ValueError:  # NumPy's for lists of unequal lengths
+        raise UsageError("vector", "ragged lists", f"a ({params.dim},) array") from None
+    if values.shape != (params.dim,):
+        raise UsageError("vector", f"shape {values.shape}", f"({params.dim},), as params.dim says")
+    return params.encoding.encode(values, weight=weight, clients=params.clients, entropy=entropy)
 
 
 def mask_input(params: Params, words: NDArray[Any], mask: Elements) -> Elements:

@@ -1,10 +1,11 @@
 """The code that hides a mask: split into pieces, padded with noise, spread over all clients.
 
-J. So et al., MLSys 2022, algorithm 1. A mask of d elements is cut into U - T pieces of
-``ceil(d / (U - T))``, zeros at the end; T pieces of uniform noise follow. Per coordinate, the U
-pieces are the values of one polynomial of degree below U at U fixed *nodes*, and client j's coded
-share is its value at the *point* of j. This is Lagrange's form of an MDS matrix: the shares are a
-Reed-Solomon code.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236), offline encoding of local masks.
+
+A mask of d elements is cut into U - T pieces of ``ceil(d / (U - T))``, zeros at the end; T pieces
+of uniform noise follow. Per coordinate, the U pieces are the values of one polynomial of degree
+below U at U fixed *nodes*, and client j's coded share is its value at the *point* of j. This is
+Lagrange's form of an MDS matrix: the shares are a Reed-Solomon code.
 
 - Any U shares (or U sums of shares of the same masks) give all pieces: :meth:`MaskCode.join`.
 - Any T shares are uniform whatever the mask is. The noise reaches the shares of T clients through

@@ -8,7 +8,8 @@ no key and no statement of one protocol is one of the other.
 from __future__ import annotations
 
 from privagg import keys
-from privagg.protocols.lightsecagg.params import PROTOCOL_VERSION, Params
+from privagg.protocols._common.framing import Agreed
+from privagg.protocols.lightsecagg.params import PROTOCOL_VERSION
 from privagg.protocols.secagg import derivations
 from privagg.protocols.secagg.derivations import (
     SEED_BYTES,
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-def context(params: Params, session: bytes, round_number: int, identities: bytes = b"") -> bytes:
+def context(params: Agreed, session: bytes, round_number: int, identities: bytes = b"") -> bytes:
     """Return the 32 bytes that every derivation and signature of this round is bound to.
 
     `identities` is the digest of the directory of identities, empty in semi-honest rounds.

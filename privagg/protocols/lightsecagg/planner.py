@@ -13,6 +13,7 @@ from privagg import keys
 from privagg.errors import UsageError
 from privagg.protocols import secagg
 from privagg.protocols.lightsecagg import calibration, messages
+from privagg.protocols.lightsecagg.checks import check_params
 from privagg.protocols.lightsecagg.params import Params
 from privagg.protocols.lightsecagg.states import ROUNDS
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
@@ -47,7 +48,11 @@ class Plan:
     memory_server : int
         Bytes the server holds at most, without the process itself and the message being read.
     memory_client : int
-        Bytes of coded shares that a client holds for the others.
+        Bytes a client holds at most, without the process itself and the message being read: the
+        coded shares of all and for all, its mask, and `memory_code`.
+    memory_code : int
+        Of `memory_client`, the code's generator, N * U elements, and what it is made of. Parties of
+        one process share it.
     cpu_seconds_client, cpu_seconds_server : float
         Predicted CPU seconds of one client, and of the server when the stated dropout happens,
         which hardly matters to it. 0.0 where no calibration was asked for.
@@ -64,6 +69,7 @@ class Plan:
     expansion: float
     memory_server: int
     memory_client: int
+    memory_code: int
     cpu_seconds_client: float
     cpu_seconds_server: float
     cpu_seconds_recovery: float
@@ -92,7 +98,15 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
     Returns
     -------
     Plan
+
+    Raises
+    ------
+    UsageError
+        If an argument is of another type.
     """
+    check_params(params)
+    if units is not None and not isinstance(units, calibration.Units):
+        raise UsageError("units", type(units).__name__, "calibration.Units, or None to measure")
     units = calibration.measure(params) if units is None else units
     clients = params.clients
     up = {
@@ -113,7 +127,6 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         down["unmasking"] = messages.SignatureSet.size(clients, clients)
     up, down = ({name: side[name] for name in ROUNDS if name in side} for side in (up, down))
     total = sum(up.values()) + sum(down.values())
-    word = params.word.itemsize
     shares = (clients - 1) * messages.share_bytes(params)
     return Plan(
         params=params,
@@ -124,7 +137,8 @@ def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
         elements_relayed=clients * (clients - 1) * params.piece,
         expansion=total / params.raw_bytes,
         memory_server=_memory_server(params),
-        memory_client=(clients * params.piece + params.length) * word,
+        memory_client=_memory_code(params) + _memory_shares(params),
+        memory_code=_memory_code(params),
         cpu_seconds_client=units.client(params),
         cpu_seconds_server=units.server(params),
         cpu_seconds_recovery=units.recovery(params),
@@ -142,6 +156,18 @@ def _memory_server(params: Params) -> int:
     weights = 8 * params.threshold * max(params.code.pieces, params.threshold) * word
     vectors = 3 * params.length * word + 3 * params.dim * 8  # sum, masks, words; decoded
     return clients * row + max(relaying, sums + weights) + vectors
+
+
+def _memory_code(params: Params) -> int:
+    """Return the bytes of the generator while it is made: Lagrange's differences and products."""
+    return 6 * params.clients * params.threshold * params.word.itemsize
+
+
+def _memory_shares(params: Params) -> int:
+    """Return the bytes of masks and shares: as elements for all and of all, and packed."""
+    elements = 2 * params.clients * params.piece + params.threshold * params.piece
+    packed = 2 * params.clients * messages.share_bytes(params)
+    return (elements + 2 * params.length) * params.word.itemsize + packed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,8 +223,15 @@ def compare(
     Raises
     ------
     UsageError
-        If the plans are not of one cohort, vector and threat model, or there is no bandwidth.
+        If the plans are not of one cohort, vector and threat model, of two protocols, or there is
+        no bandwidth.
     """
+    for name, one, kind, due in (
+        ("bonawitz", bonawitz, secagg.Plan, "a secagg.Plan"),
+        ("lightsecagg", lightsecagg, Plan, "a lightsecagg.Plan"),
+    ):
+        if not isinstance(one, kind):
+            raise UsageError(name, type(one).__name__, due)
     ours, theirs = lightsecagg.params, bonawitz.params
     for name in ("clients", "dim", "encoding", "corrupt", "dropout", "threat"):
         if getattr(ours, name) != getattr(theirs, name):

@@ -1,7 +1,7 @@
 """One-shot recovery: the sum of the masks from coded sums, of which some may be wrong.
 
-Any U coded sums give the sum of all masks at once (J. So et al., MLSys 2022, algorithm 1, last
-phase), however many clients have left. More than U are a Reed-Solomon word with a surplus: A of
+Any U coded sums give the sum of all masks at once (J. So et al., MLSys 2022, one-shot
+recovery), however many clients have left. More than U are a Reed-Solomon word with a surplus: A of
 them show that some are wrong, and correct ``(A - U) // 2`` wrong ones.
 
 The check costs next to nothing beside the decoding. Each coded sum, thousands of elements, is

@@ -1,8 +1,10 @@
 """The server: collects each round, relays, and unmasks the sum in one shot. No I/O.
 
-J. So et al., LightSecAgg, MLSys 2022, algorithm 1. Per round it takes the clients' messages by
-:meth:`Server.receive`, in any order and repeated at will; :meth:`Server.close` ends the round with
-whoever has answered, and :meth:`Server.message_for` gives what each client gets next.
+J. So et al., LightSecAgg, MLSys 2022 (arXiv:2109.14236).
+
+Per round it takes the clients' messages by :meth:`Server.receive`, in any order and repeated at
+will; :meth:`Server.close` ends the round with whoever has answered, and :meth:`Server.message_for`
+gives what each client gets next.
 """
 
 from __future__ import annotations

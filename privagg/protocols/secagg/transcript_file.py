@@ -113,6 +113,10 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     aborted: str | None
 
 
+class _Format(msgspec.Struct):
+    format: str
+
+
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     round: str
     sender: int | Literal["server"]
@@ -245,10 +249,10 @@ class _Reader:
         return line
 
     def _header(self) -> tuple[Header, int]:
-        line = self._line(_MAX_HEADER)
-        record = self._decode(line or b"", _Header, f"a header of the format {FORMAT!r}")
-        if record.format != FORMAT:
-            self._fail(f"the format {record.format!r}", repr(FORMAT))
+        line, header_is_due = self._line(_MAX_HEADER) or b"", f"a header of the format {FORMAT!r}"
+        # What it is comes first: other formats have other fields.
+        self._check_format(self._decode(line, _Format, header_is_due).format)
+        record = self._decode(line, _Header, header_is_due)
         if record.messages < 0:
             self._fail(f"{record.messages} messages", "0 or more")
         given = {name: getattr(record.params, name) for name in _Params.__struct_fields__}
@@ -272,6 +276,17 @@ class _Reader:
             insecure_seed=record.insecure_seed,
         )
         return header, record.messages
+
+    def _check_format(self, found: str) -> None:
+        if found.startswith("privagg lightsecagg transcript"):
+            raise UsageError(
+                f"{self._name}, line {self._number}",
+                "a transcript of LightSecAgg",
+                "one of secure aggregation by pairwise masks",
+                "Only those are audited: `privagg simulate secagg --protocol bonawitz` writes one.",
+            )
+        if found != FORMAT:
+            self._fail(f"the format {found[:60]!r}", repr(FORMAT))
 
     def _roster(self, identities: list[str] | None, params: Params) -> Roster | None:
         if identities is None:
