@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -267,12 +268,20 @@ class PureOracle(FrequencyOracle):
 
     def _raw(self, state: State) -> Vector:
         share = state.sums / state.users
-        return np.asarray((share - float(self.q)) / float(self.p - self.q), np.float64)
+        other, gap, _, _ = self._rates
+        return np.asarray((share - other) / gap, np.float64)
 
     def _variance(self, frequencies: Vector) -> Vector:
-        own = float(self.p * (1 - self.p) / (self.p - self.q) ** 2)
-        other = float(self.q * (1 - self.q) / (self.p - self.q) ** 2)
+        _, _, own, other = self._rates
         return frequencies * own + (1 - frequencies) * other
+
+    @cached_property
+    def _rates(self) -> tuple[float, float, float, float]:
+        """The floats nearest to q, p - q, and n Var for frequencies 1 and 0."""
+        p, q = self.p, self.q
+        gap = p - q
+        own, other = p * (1 - p) / gap**2, q * (1 - q) / gap**2
+        return float(q), float(gap), float(own), float(other)
 
 
 def check_frequencies(frequency: Any) -> Vector:
