@@ -250,7 +250,17 @@ def test_wrong_arguments(name):
     mechanism = oracle(name, 5, 1.0)
     with pytest.raises(UsageError, match="declared domain"):
         MECHANISMS[name](5, 1.0)
-    for codes in ([0, 1], np.array([5]), np.array([-1]), np.array([0.5]), np.array([[0]]), None):
+    late = np.zeros(70_000, np.uint32)
+    late[-1] = 5
+    for codes in (
+        [0, 1],
+        late,
+        np.array([5]),
+        np.array([-1]),
+        np.array([0.5]),
+        np.array([[0]]),
+        None,
+    ):
         with pytest.raises(UsageError, match="codes"):
             mechanism.randomize_codes(codes)
     with pytest.raises(UsageError, match="entropy"):
