@@ -4,6 +4,7 @@ See :mod:`privagg.mechanisms.base` for what all of them promise.
 """
 
 from privagg.mechanisms.additive import Gaussian, Laplace
+from privagg.mechanisms.attributes import SampledAttributes
 from privagg.mechanisms.base import FrequencyOracle, Mechanism, PureOracle
 from privagg.mechanisms.channel import Channel
 from privagg.mechanisms.count_mean_sketch import CMS, HCMS
@@ -74,4 +75,5 @@ __all__ = [
     "Hybrid",
     "Gaussian",
     "SquareWave",
+    "SampledAttributes",
 ]

@@ -303,7 +303,7 @@ class Gaussian(_Additive):
         counts are log-concave but for rounding, each by 1 and a float's last digits; what that can
         add for two other values is added here.
         """
-        slack = Fraction(4 * noise.cells + 2**16, _WHOLE) * (1 + self._weight)
+        slack = Fraction(4 * (noise.cells + self.steps) + 2**16, _WHOLE) * (1 + self._weight)
         return noise.delta(self._weight) + slack
 
     @property

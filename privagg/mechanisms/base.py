@@ -15,12 +15,10 @@ one: a few dishonest respondents can move an estimate.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +27,18 @@ from privagg._validate import whole
 from privagg.domain import Domain
 from privagg.domain.base import Codes, check_codes
 from privagg.entropy import OS, Entropy
-from privagg.errors import PeerError, UsageError
+from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
+from privagg.mechanisms.collector import Collector, Columns
 from privagg.mechanisms.estimate import Estimate, Vector, interval_factor
-from privagg.mechanisms.exact import check_epsilon, log_upper
 from privagg.mechanisms.postprocess import METHODS, norm_sub, post_process
-from privagg.mechanisms.reports import Column, Reports
+from privagg.mechanisms.reports import Reports
 from privagg.mechanisms.state import MAX_REPORTS, State
 
 __all__ = ["Columns", "FrequencyOracle", "Mechanism", "PureOracle"]
 
-Columns = tuple[NDArray[Any], ...]
 
-_DIGEST_LABEL = b"privagg mechanism 1\0"
-
-
-class Mechanism(ABC):
+class Mechanism(Collector):
     """A randomiser of one value, and the sums that an aggregator keeps of its reports.
 
     Parameters
@@ -61,15 +55,12 @@ class Mechanism(ABC):
         If an argument is not as described, or epsilon cannot be realised.
     """
 
-    name: ClassVar[str]
-    """What the field calls the mechanism, in lower case."""
-
     def __init__(self, domain: Domain, epsilon: float) -> None:
         if not isinstance(domain, Domain):
             hint = "Such as privagg.domain.Categorical([...])."
             raise UsageError("domain", type(domain).__name__, "a declared domain", hint)
+        super().__init__(epsilon)
         self._domain = domain
-        self._epsilon = check_epsilon(epsilon)
 
     @property
     def domain(self) -> Domain:
@@ -80,26 +71,6 @@ class Mechanism(ABC):
     def k(self) -> int:
         """How many values the domain has."""
         return self._domain.size
-
-    @property
-    def epsilon(self) -> float:
-        """The stated epsilon."""
-        return self._epsilon
-
-    @property
-    @abstractmethod
-    def ratio(self) -> Fraction:
-        """The largest ratio P(y | x) / P(y | x') over all reports and values, exactly."""
-
-    @cached_property
-    def epsilon_realised(self) -> float:
-        """The logarithm of :attr:`ratio`, rounded up: never above :attr:`epsilon`."""
-        return log_upper(self.ratio)
-
-    @property
-    def delta(self) -> float:
-        """What the ratio may be missed by: 0, but for mechanisms that say otherwise."""
-        return 0.0
 
     @property
     def guarantee(self) -> str:
@@ -116,11 +87,6 @@ class Mechanism(ABC):
         """Arguments beside domain and epsilon with which an equal mechanism is built."""
         return {}
 
-    @property
-    @abstractmethod
-    def thresholds(self) -> dict[str, int]:
-        """The integers that fix the distribution of reports, by name."""
-
     def describe(self) -> dict[str, Any]:
         """Return a dict from which :func:`privagg.mechanisms.mechanism_from` builds an equal one.
 
@@ -132,23 +98,6 @@ class Mechanism(ABC):
             "domain": self._domain.describe(),
         }
         return {**found, "options": self.options} if self.options else found
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes that reports and states carry: SHA-256 of description and thresholds."""
-        described = {**self.describe(), "thresholds": self.thresholds}
-        text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(_DIGEST_LABEL + text.encode()).digest()
-
-    @property
-    @abstractmethod
-    def layout(self) -> tuple[Column, ...]:
-        """The columns of a report."""
-
-    @property
-    def report_bytes(self) -> float:
-        """Bytes of one report on the wire, among many."""
-        return sum(column.report_bits for column in self.layout) / 8
 
     def randomize(self, values: Any, entropy: Entropy = OS) -> Reports:
         """Return one report for each value: what leaves the respondents.
@@ -174,103 +123,9 @@ class Mechanism(ABC):
         draws = Draws(entropy)
         return self._reports(self._randomize(checked, draws), draws.insecure)
 
-    def _reports(self, columns: Columns, insecure: bool) -> Reports:
-        """Return columns as reports, each in its smallest type."""
-        small = zip(columns, self.layout, strict=True)
-        kept = tuple(values.astype(column.dtype, copy=False) for values, column in small)
-        return Reports(self.digest, self.layout, kept, insecure)
-
-    def aggregate(self, reports: Reports) -> State:
-        """Return the sums over reports. Add states up to go on: ``state + more``.
-
-        Raises
-        ------
-        UsageError
-            If `reports` is no batch of reports.
-        PeerError
-            If the reports were made under another configuration.
-        """
-        if not isinstance(reports, Reports):
-            hint = "Bytes are read by decode_reports."
-            raise UsageError("reports", type(reports).__name__, "Reports", hint)
-        self._same(reports.digest, "reports", "respondent")
-        sums = self._sums(reports.columns)
-        return State(self.digest, len(reports), sums, reports.insecure)
-
-    def empty(self) -> State:
-        """Return the state of no report."""
-        return State(self.digest, 0, np.zeros(self.sums_size, np.int64))
-
-    def decode_reports(
-        self,
-        data: bytes | bytearray | memoryview,
-        *,
-        peer: str | int = "respondent",
-        round: str = "reports",
-    ) -> Reports:
-        """Read the wire form of reports, and check that this mechanism makes such reports.
-
-        Raises
-        ------
-        PeerError
-            Naming `peer` and `round`, if it does not.
-        """
-        found = Reports.decode(data, self.digest, self.layout, peer=peer, round=round)
-        flaw = self._flaw_of_reports(found.columns)
-        if flaw:
-            raise PeerError(peer, round, flaw)
-        return found
-
-    def decode_state(
-        self,
-        data: bytes | bytearray | memoryview,
-        *,
-        peer: str | int = "aggregator",
-        round: str = "state",
-    ) -> State:
-        """Read the wire form of a state, and check that its sums can be.
-
-        Raises
-        ------
-        PeerError
-            Naming `peer` and `round`, if it is none of this mechanism's.
-        """
-        found = State.decode(data, self.digest, self.sums_size, peer=peer, round=round)
-        flaw = self._flaw_of_sums(found.users, found.sums)
-        if flaw:
-            raise PeerError(peer, round, flaw)
-        return found
-
-    @property
-    @abstractmethod
-    def sums_size(self) -> int:
-        """How many sums a state has."""
-
     @abstractmethod
     def _randomize(self, codes: Codes, draws: Draws) -> Columns:
         """Return the columns of the reports of checked codes."""
-
-    @abstractmethod
-    def _sums(self, columns: Columns) -> NDArray[np.int64]:
-        """Return the sums over reports of the right layout."""
-
-    def _flaw_of_reports(self, columns: Columns) -> str:
-        """Say what is wrong with reports whose layout is right; nothing is ""."""
-        return ""
-
-    def _flaw_of_sums(self, users: int, sums: NDArray[np.int64]) -> str:
-        """Say why no such number of reports has such sums; nothing is ""."""
-        if sums.size and (int(sums.min()) < 0 or int(sums.max()) > users):
-            return f"expected counts from 0 to {users}, the number of reports"
-        return ""
-
-    def _same(self, digest: bytes, round: str, peer: str) -> None:
-        if digest != self.digest:
-            reason = (
-                f"made under another configuration than this {self.name} mechanism: mechanism, "
-                "domain and epsilon must be the same"
-            )
-            raise PeerError(peer, round, reason)
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -413,12 +268,20 @@ class PureOracle(FrequencyOracle):
 
     def _raw(self, state: State) -> Vector:
         share = state.sums / state.users
-        return np.asarray((share - float(self.q)) / float(self.p - self.q), np.float64)
+        other, gap, _, _ = self._rates
+        return np.asarray((share - other) / gap, np.float64)
 
     def _variance(self, frequencies: Vector) -> Vector:
-        own = float(self.p * (1 - self.p) / (self.p - self.q) ** 2)
-        other = float(self.q * (1 - self.q) / (self.p - self.q) ** 2)
+        _, _, own, other = self._rates
         return frequencies * own + (1 - frequencies) * other
+
+    @cached_property
+    def _rates(self) -> tuple[float, float, float, float]:
+        """The floats nearest to q, p - q, and n Var for frequencies 1 and 0."""
+        p, q = self.p, self.q
+        gap = p - q
+        own, other = p * (1 - p) / gap**2, q * (1 - q) / gap**2
+        return float(q), float(gap), float(own), float(other)
 
 
 def check_frequencies(frequency: Any) -> Vector:

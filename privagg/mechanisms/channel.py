@@ -125,8 +125,12 @@ class Channel:
     @cached_property
     def ratio(self) -> Fraction:
         """The largest ratio of two entries of one column: e to the epsilon; exact."""
-        highs, lows = self._counts.max(axis=0).tolist(), self._counts.min(axis=0).tolist()
-        return max(Fraction(high, low) for high, low in zip(highs, lows, strict=True))
+        highs, lows = self._counts.max(axis=0), self._counts.min(axis=0)
+        rough = highs.astype(np.float64) / lows.astype(np.float64)
+        # The exact comparison is among those that rounding cannot tell apart.
+        close = rough >= rough.max() * (1 - 1e-14)
+        pairs = set(zip(highs[close].tolist(), lows[close].tolist(), strict=True))
+        return max(Fraction(high, low) for high, low in pairs)
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:

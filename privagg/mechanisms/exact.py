@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -60,12 +60,14 @@ def check_epsilon(epsilon: Any, name: str = "epsilon") -> float:
         raise UsageError(name, epsilon, "a number that fits a float") from None
 
 
+@lru_cache(maxsize=256)
 def exp_lower(exponent: Fraction | float) -> Fraction:
     """Return a fraction just below e**exponent, by 60 digits; `exponent` from 0 to 1000."""
     context = Context(_DIGITS, rounding=ROUND_FLOOR, Emax=10**6, Emin=-(10**6))
     return Fraction(context.next_minus(_decimal(exponent, context).exp(context)))
 
 
+@lru_cache(maxsize=256)
 def exp_upper(exponent: Fraction | float) -> Fraction:
     """Return a fraction just above e**exponent, by 60 digits; `exponent` from 0 to 1000."""
     context = Context(_DIGITS, rounding=ROUND_CEILING, Emax=10**6, Emin=-(10**6))

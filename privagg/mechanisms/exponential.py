@@ -85,9 +85,13 @@ class ExponentialMechanism:
         Parameters and errors as for :meth:`choose`.
         """
         behind = self._behind(utilities)
-        weights = [1 / self.base**gap for gap in behind]
-        total = sum(weights)
-        return [weight / total for weight in weights]
+        # Over one denominator, base**-gap is a whole number, and each different one is made once.
+        top, bottom = self.base.numerator, self.base.denominator
+        most = max(behind)
+        weights = {gap: bottom**gap * top ** (most - gap) for gap in set(behind)}
+        total = sum(weights[gap] for gap in behind)
+        made = {gap: Fraction(weight, total) for gap, weight in weights.items()}
+        return [made[gap] for gap in behind]
 
     def choose(self, utilities: Any, entropy: Entropy = OS) -> int:
         """Return the number of the chosen candidate.

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.domain import Domain
-from privagg.domain.base import Codes
+from privagg.domain.base import Codes, check_codes
+from privagg.entropy import OS, Entropy
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.symbols import count_symbols, replace_symbols
 from privagg.mechanisms.base import Columns, PureOracle
 from privagg.mechanisms.exact import Split, split
-from privagg.mechanisms.reports import Column
+from privagg.mechanisms.reports import Column, Reports
 
 __all__ = ["GRR"]
 
@@ -79,6 +80,15 @@ class GRR(PureOracle):
     def layout(self) -> tuple[Column, ...]:
         """The reported value's code."""
         return (Column("value", (self.k - 1).bit_length(), limit=self.k),)
+
+    def randomize_codes(self, codes: NDArray[Any], entropy: Entropy = OS) -> Reports:
+        """Return one report for each code of the domain, an integer from 0 to ``k - 1``."""
+        plain = type(codes) is np.ndarray and codes.dtype == np.uint32 and codes.ndim == 1
+        if not plain or not codes.flags.c_contiguous:
+            codes = check_codes(codes, self.k)
+        # Whether codes of this type are in range, the sampler sees on its way.
+        draws = Draws(entropy)
+        return self._reports(self._randomize(codes, draws), draws.insecure)
 
     def _randomize(self, codes: Codes, draws: Draws) -> Columns:
         return (replace_symbols(codes, self._split, draws),)

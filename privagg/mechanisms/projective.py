@@ -145,7 +145,8 @@ class PGR(PureOracle):
         work_of_all = space.dimension * space.field ** (space.dimension + 2)
         decode = decode_each if work_of_each <= work_of_all else decode_all
         share = decode(space, state.sums, self.k) / state.users
-        return np.asarray((share - float(self.q)) / float(self.p - self.q), np.float64)
+        other, gap, _, _ = self._rates
+        return np.asarray((share - other) / gap, np.float64)
 
     def _flaw_of_sums(self, users: int, sums: NDArray[np.int64]) -> str:
         if int(sums.min()) < 0 or int(sums.sum()) != users:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privagg.entropy import from_seed
 from privagg.errors import UsageError
 from privagg.mechanisms import exact
+from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels import symbols
 
 
@@ -123,7 +125,8 @@ def test_kernel_is_the_plain_path(bits, k):
     words[:8] = [edge + step for edge in edges for step in (-1, 0, 1) if edge + step >= 0]
     held = rng.integers(0, k, words.size, np.uint32)
     out = np.empty_like(held)
-    symbols.replaced(held, words, *symbols._constants(chances), out)
+    top = symbols.replaced(held, words, *symbols._constants(chances), out)
+    assert top == held.max()
     assert np.array_equal(out, symbols.replaced_plain(held, words, chances))
 
 
@@ -132,3 +135,16 @@ def test_counting():
     for n in (0, 1, 3, 4, 1003):
         found = symbols.count_symbols(values[:n], 9)
         assert found.tolist() == np.bincount(values[:n], minlength=9).tolist()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+def test_symbols_out_of_range_are_seen_wherever_they_are(monkeypatch, compiled, epsilon):
+    monkeypatch.setattr(symbols, "JIT", compiled)
+    chances = exact.split(7, epsilon)
+    for at in (0, 40_000, 69_999):
+        held = np.full(70_000, 6, np.uint32)
+        assert symbols.replace_symbols(held, chances, Draws(from_seed(1))).max() < 7
+        held[at] = 7
+        with pytest.raises(UsageError, match="codes from 0 to 6"):
+            symbols.replace_symbols(held, chances, Draws(from_seed(1)))

@@ -23,9 +23,9 @@ def test_unbiased_over_the_hash_functions(kind, hashes, width, epsilon):
     k, users, runs = 6, 200, 2500
     codes = skewed(k, users)
     truth = frequencies(codes, k)
-    raw = np.empty((runs, k))
+    raw, values = np.empty((runs, k)), domain(k)
     for seed in range(runs):
-        mechanism = kind(domain(k), epsilon, hashes, width, seed)
+        mechanism = kind(values, epsilon, hashes, width, seed)
         state = mechanism.aggregate(mechanism.randomize_codes(codes, from_seed(seed)))
         raw[seed] = mechanism._raw(state)
     variance = mechanism._variances(users, truth, False)

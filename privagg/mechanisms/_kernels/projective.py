@@ -8,6 +8,8 @@ once, coordinate by coordinate.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,8 @@ __all__ = ["Space", "decode_all", "decode_each", "points_off", "points_on"]
 Numbers = NDArray[np.int64]
 
 _CHUNK = 1 << 18
+_SMALL = 1 << 16
+"""Points of hyperplanes that are kept from one decoding to the next: at most so many."""
 
 
 class Space:
@@ -104,6 +108,9 @@ def points_off(space: Space, values: Numbers, picks: NDArray[np.uint32]) -> NDAr
 
 def decode_each(space: Space, counts: Numbers, k: int) -> Numbers:
     """Return for each of the first k points the sum of the counts on its hyperplane."""
+    if k * space.plane <= _SMALL:
+        few: Numbers = counts[_planes(space.field, space.dimension, k)].sum(axis=1)
+        return few
     found = np.empty(k, np.int64)
     picks = np.arange(space.plane, dtype=np.uint32)
     step = max(1, _CHUNK // space.plane)
@@ -113,6 +120,15 @@ def decode_each(space: Space, counts: Numbers, k: int) -> Numbers:
         at = points_on(space, each, np.tile(picks, values.size))
         found[start : start + step] = counts[at].reshape(values.size, -1).sum(axis=1)
     return found
+
+
+@lru_cache(maxsize=8)
+def _planes(field: int, dimension: int, k: int) -> NDArray[np.uint32]:
+    """Return the points of the hyperplane of each of the first k points, ``(k, plane)``."""
+    space = Space(field, (field**dimension - 1) // (field - 1))
+    values = np.repeat(np.arange(k), space.plane)
+    picks = np.tile(np.arange(space.plane, dtype=np.uint32), k)
+    return points_on(space, values, picks).reshape(k, space.plane)
 
 
 def decode_all(space: Space, counts: Numbers, k: int) -> Numbers:

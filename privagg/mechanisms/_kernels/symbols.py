@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._jit import JIT, kernel
+from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms.exact import Split
 
@@ -19,19 +20,30 @@ _U1 = np.uint32(1)
 
 
 def replace_symbols(symbols: NDArray[np.uint32], chances: Split, draws: Draws) -> Any:
-    """Return each symbol kept or replaced, one word for each: ``(n,)`` uint8, uint16 or uint32."""
+    """Return each symbol kept or replaced, one word for each: ``(n,)`` uint8, uint16 or uint32.
+
+    Raises
+    ------
+    UsageError
+        If a symbol is not below k. They are looked at on the way, so that they are read once.
+    """
     small = next(size for size in (1, 2, 4) if chances.k <= 1 << 8 * size)
     out = np.empty(symbols.size, f"u{small}")
     buffer = np.empty(min(_TILE, symbols.size), f"u{chances.bits // 8}")
     constants = _constants(chances)
+    largest = 0
     for start in range(0, symbols.size, _TILE):
         part = symbols[start : start + _TILE]
         words = buffer[: part.size]
         draws.fill(words)
         if JIT:
-            replaced(part, words, *constants, out[start : start + _TILE])
+            top = replaced(part, words, *constants, out[start : start + _TILE])
         else:
             out[start : start + _TILE] = replaced_plain(part, words, chances)
+            top = part.max()
+        largest = max(largest, int(top))
+    if largest >= chances.k:
+        raise UsageError("codes", "a code out of range", f"codes from 0 to {chances.k - 1}")
     return out
 
 
@@ -49,23 +61,30 @@ def _constants(chances: Split) -> tuple[Any, Any, Any]:
 
 
 @kernel
-def replaced(symbols: Any, words: Any, lies: Any, reciprocal: Any, other: Any, out: Any) -> None:
-    """Keep or replace each symbol: words below `lies` replace by the quotient's other symbol."""
+def replaced(symbols: Any, words: Any, lies: Any, reciprocal: Any, other: Any, out: Any) -> Any:
+    """Keep or replace each symbol: words below `lies` replace by the quotient's other symbol.
+
+    Returns the largest symbol.
+    """
+    top = np.uint32(0)
     if words.itemsize == 4:
         for i in range(symbols.size):
             word = words[i]
             at = np.uint32(np.int64(np.float64(word) * reciprocal))
             value = symbols[i]
+            top = max(top, value)
             at = np.uint32(at + _U1) if at >= value else at
             out[i] = at if word < lies else value
     else:
         for i in range(symbols.size):
             word = words[i]
             value = symbols[i]
+            top = max(top, value)
             if word < lies:
                 at = np.uint32(word // np.uint64(other))
                 value = np.uint32(at + _U1) if at >= value else at
             out[i] = value
+    return top
 
 
 def replaced_plain(
