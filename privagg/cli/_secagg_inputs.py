@@ -178,7 +178,7 @@ def generated(given: RoundOptions, entropy: Entropy, folder: Path | None = None)
         if folder is None:
             return draw(source, dim)
         path = folder / f"input-{client}"
-        vector = np.memmap(path, dtype, "w+", shape=(dim,))
+        vector = tiles.create(path, dtype, dim)
         weakref.finalize(vector, path.unlink, missing_ok=True)
         for first, end in tiles.spans(dim):
             vector[first:end] = draw(source, end - first)

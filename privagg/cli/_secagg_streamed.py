@@ -113,7 +113,7 @@ def sample(inputs: ClientInputs) -> ClientInputs:
 def play(params: Params, inputs: ClientInputs, folder: Path, **settings: Any) -> Result:
     """Run the round; its sum is a memory map in the folder."""
     dtype = np.int64 if params.encoding.clip is None else np.float64
-    total = np.memmap(folder / "sum", dtype, "w+", shape=(params.dim,))
+    total = tiles.create(folder / "sum", dtype, params.dim)
     return streaming.run_streamed(params, inputs.vectors, total, scratch=folder, **settings)
 
 

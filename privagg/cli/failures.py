@@ -15,7 +15,7 @@ import rich_click as click
 from privagg.cli.lazy import NoCommand
 from privagg.errors import Abort, PeerError, PrivaggError, UsageError
 
-__all__ = ["ExitCode", "State", "as_json", "exit_code", "show"]
+__all__ = ["ExitCode", "State", "Terminated", "as_json", "exit_code", "show"]
 
 
 class ExitCode(IntEnum):
@@ -29,6 +29,11 @@ class ExitCode(IntEnum):
     LEAK = 5
     INTERRUPTED = 130
     READER_GONE = 141
+    TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: to end as after Ctrl-C takes workers and scratch files along."""
 
 
 @dataclass(slots=True)
@@ -52,6 +57,8 @@ class State:
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code for `error`."""
+    if isinstance(error, Terminated):
+        return ExitCode.TERMINATED
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return ExitCode.INTERRUPTED
     if isinstance(error, PrivaggError | click.ClickException):

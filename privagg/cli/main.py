@@ -6,6 +6,7 @@ To add a command, add its line to :data:`COMMANDS`.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -15,7 +16,7 @@ import rich_click as click
 from click.exceptions import Exit
 
 from privagg import __version__
-from privagg.cli.failures import ExitCode, State, as_json, exit_code, show
+from privagg.cli.failures import ExitCode, State, Terminated, as_json, exit_code, show
 from privagg.cli.lazy import Branch, LazyGroup, Leaf
 
 __all__ = ["COMMANDS", "main", "root", "run"]
@@ -91,7 +92,7 @@ _EXIT_CODES = (
     "3    aborted: too few parties are left; nothing was revealed",
     "4    a peer misbehaved, or a check failed",
     "5    an audit found a leak above its threshold",
-    "130  interrupted (141: the reader of stdout went away)",
+    "130  interrupted (141: the reader of stdout went away; 143: ended by SIGTERM)",
     "",
     "Results go to stdout, all else to stderr; with --json an error is an object on stdout too.",
     "Options are read from flags, then the environment (PRIVAGG_DATA_SHOW_ROWS=20), then --config.",
@@ -178,8 +179,16 @@ def _flush() -> bool:
     return True
 
 
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the end is under way
+    raise Terminated
+
+
 def main() -> NoReturn:
     """Run the process's command line; the entry point of the command ``privagg``."""
     if "_PRIVAGG_COMPLETE" in os.environ:
         root.main(prog_name="privagg")
+    # Schedulers and timeout(1) end a process so; what it has on the disk must not stay there.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))

@@ -111,11 +111,12 @@ def running():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's /proc")
-def test_control_c_ends_with_130_and_takes_the_workers_along(running):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_end_from_outside_has_its_code_and_takes_the_workers_along(running, number, code):
     process, workers = running
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert json.loads(out)["error"]["type"] == "Interrupted"
     assert "Traceback" not in err
     end = time.monotonic() + 30

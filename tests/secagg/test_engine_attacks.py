@@ -18,7 +18,7 @@ from parties import complete, inputs
 from privagg.errors import UsageError, WorkerLost
 from privagg.protocols import secagg
 from privagg.protocols.secagg import engine_frames as frames
-from privagg.protocols.secagg import engine_processes
+from privagg.protocols.secagg import engine_processes, streaming
 from privagg.protocols.secagg.engine import Job, LocalEngine
 from privagg.protocols.secagg.engine_processes import ProcessEngine
 
@@ -81,6 +81,46 @@ def test_what_a_lazy_sequence_raises_comes_in_its_turn(engine):
         seen.append(steps)
     assert seen[0] == seen[1]
     assert seen[0][-1] == ("masked-input", 3, 6)
+
+
+@pytest.mark.parametrize("kind", [object, "M8[s]", np.complex128, np.longdouble, bool, "U1"])
+def test_streamed_vectors_of_no_numbers_are_refused_alike(engine, tmp_path, kind):
+    params = complete(4, 3)
+    vectors = list(inputs(params))
+    vectors[2] = np.ones(3, np.int64).astype(kind)
+    words = []
+    for place in (engine, LocalEngine()):
+        with pytest.raises(UsageError, match=r"vectors\[2\]: found dtype") as caught:
+            streaming.run_streamed(
+                params, vectors, np.zeros(3, np.int64), scratch=tmp_path, engine=place
+            )
+        words.append(str(caught.value))
+    assert words[0] == words[1]
+
+
+def test_a_mapped_file_that_was_replaced_is_not_taken_for_the_input(engine, tmp_path):
+    """The map here is of the old file; a worker that opened its name would read the new one."""
+    params = complete(4, 300)
+    np.save(tmp_path / "one.npy", inputs(params))
+    np.save(tmp_path / "two.npy", inputs(params)[::-1])
+    mapped = np.load(tmp_path / "one.npy", mmap_mode="r")
+
+    def streamed(place):
+        total = np.zeros(300, np.int64)
+        return streaming.run_streamed(params, list(mapped), total, scratch=tmp_path, engine=place)
+
+    assert streamed(engine).exact
+    (tmp_path / "two.npy").replace(tmp_path / "one.npy")
+    with pytest.raises(UsageError, match="client 0: vector: found other numbers in"):
+        streamed(engine)
+    assert streamed(LocalEngine()).exact
+
+
+@pytest.mark.parametrize("scratch", [None, 3, b"/tmp", "nowhere"])
+def test_a_scratch_folder_is_one(tmp_path, scratch):
+    params = complete(4, 3)
+    with pytest.raises(UsageError, match="scratch"):
+        streaming.run_streamed(params, inputs(params), np.zeros(3, np.int64), scratch=scratch)
 
 
 def test_an_error_of_the_system_is_one_here_too():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from parties import complete, identity, pinned
@@ -195,6 +198,29 @@ def test_a_bad_number_is_named_and_nothing_is_left(tmp_path):
     vectors[3][TILE + 1] = np.nan
     with pytest.raises(UsageError, match=rf"client 3: vector\[{TILE}:{TILE + 3}\].*nan"):
         streaming.run_streamed(params, vectors, np.zeros(params.dim), scratch=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_no_room_for_a_masked_vector_is_the_systems_error(tmp_path, engine, several):
+    """In a worker, too: here its folder is gone, which a full disk is like."""
+    params = params_of("complete", 9)
+
+    def take_away(name, done, of):
+        if name == "share-keys" and done == of:
+            (folder,) = tmp_path.glob("privagg-*")
+            shutil.rmtree(folder)
+
+    with pytest.raises(FileNotFoundError) as caught:
+        streaming.run_streamed(
+            params,
+            list(numbers(params)),
+            np.zeros(params.dim, np.int64),
+            scratch=tmp_path,
+            engine=engine if several else None,
+            progress=take_away,
+        )
+    assert Path(caught.value.filename).name == "masked-input-0"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -241,3 +244,30 @@ def test_a_long_masked_vector_stays_packed_and_is_checked():
         MaskedInput.decode(head.encode() + bytes(body), params, peer=3)
     with pytest.raises(PeerError, match="expected"):
         MaskedInput.decode(head.encode() + bytes(body[:-1]), params, peer=3)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts blocks of Linux's files")
+def test_a_new_file_has_its_room_and_is_zero(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"what was there before")
+    array = tiles.create(path, np.uint32, 100_000)
+    assert not array.any()
+    array[-1] = 7
+    assert np.fromfile(path, np.uint32)[-1] == 7
+    assert path.stat().st_blocks * 512 >= array.nbytes == path.stat().st_size
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no such call here")
+def test_a_full_disk_is_an_error_and_a_disk_that_cannot_say_is_none(tmp_path, monkeypatch):
+    def answer(number):
+        def call(*_):
+            raise OSError(number, os.strerror(number))
+
+        return call
+
+    monkeypatch.setattr(os, "posix_fallocate", answer(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left") as caught:
+        tiles.create(tmp_path / "full", np.uint8, 9)
+    assert caught.value.filename == str(tmp_path / "full")
+    monkeypatch.setattr(os, "posix_fallocate", answer(errno.EOPNOTSUPP))
+    assert len(tiles.create(tmp_path / "other", np.uint8, 9)) == 9

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from privagg import entropy as entropies
 from privagg.errors import UsageError
-from privagg.protocols.secagg import messages
+from privagg.protocols.secagg import messages, tiles
 from privagg.protocols.secagg.client import Client
 from privagg.protocols.secagg.identity import Signer
 from privagg.protocols.secagg.messages import MaskedInput
@@ -190,6 +190,8 @@ class Shard:
         ------
         PrivaggError
             What the client's method raises.
+        OSError
+            If there is no room for the job's `post`.
         """
         if method not in METHODS:
             raise UsageError("method", method, f"one of {', '.join(sorted(METHODS))}")
@@ -202,7 +204,7 @@ class Shard:
             out = None
             if job.post is not None:
                 size = MaskedInput.size(cast.params)
-                out = np.memmap(job.post, np.uint8, "w+", shape=(size,))
+                out = tiles.create(job.post, np.uint8, size)
             # The client refuses what is no vector.
             vector: Any = job.vector
             reply: messages.Message = client.masked_input(

@@ -93,13 +93,14 @@ class Open(_Quiet, tag=True, frozen=True):
 
 
 class Numbers(_Quiet, frozen=True):
-    """A vector: its bytes, or where in a file they are."""
+    """A vector: its bytes, or where in a file they are, and its ends to tell it by."""
 
     dtype: str
     data: bytes | None = None
     path: str | None = None
     offset: int = 0
     count: int = 0
+    ends: bytes = b""
 
 
 class Turn(_Quiet, frozen=True):
@@ -287,7 +288,7 @@ def pack_job(job: Job) -> Turn:
 
 
 def unpack_job(turn: Turn) -> Job:
-    """Return the job that was sent."""
+    """Return the job that was sent; UsageError if its vector's file is another one by now."""
     vector: NDArray[Any] | None = None
     if turn.vector is not None:
         dtype = np.dtype(turn.vector.dtype)
@@ -299,6 +300,12 @@ def unpack_job(turn: Turn) -> Job:
                 offset=turn.vector.offset,
                 shape=(turn.vector.count,),
             )
+            if _ends(vector) != turn.vector.ends:
+                raise UsageError(
+                    "vector",
+                    f"other numbers in {turn.vector.path} than were mapped",
+                    "a file that stays as it is during the round",
+                )
         else:
             vector = np.frombuffer(turn.vector.data or b"", dtype)
     return Job(
@@ -430,4 +437,10 @@ def _in_file(vector: NDArray[Any]) -> Numbers | None:
         path=str(mapped.filename),
         offset=start + begin,
         count=vector.size,
+        ends=_ends(vector),
     )
+
+
+def _ends(vector: NDArray[Any]) -> bytes:
+    """Return the bytes of the first and the last few numbers: more would map more of the file."""
+    return vector[:8].tobytes() + vector[-8:].tobytes()

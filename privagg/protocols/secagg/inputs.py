@@ -102,4 +102,7 @@ class LongInputs(Inputs):
             raise UsageError(where, type(vector).__name__, f"a ({self._params.dim},) array")
         if vector.shape != (self._params.dim,):
             raise UsageError(where, f"shape {vector.shape}", f"a ({self._params.dim},) array")
+        if vector.dtype.kind not in "iuf" or vector.dtype.itemsize > 8:
+            allowed = "integers or floats of at most 64 bits"
+            raise UsageError(where, f"dtype {vector.dtype}", allowed)
         return vector

@@ -135,9 +135,11 @@ def run_streamed(
         If an input is not as described, or as :func:`privagg.protocols.secagg.run`.
     Abort
         If too few are left in some round; nothing about any input was revealed.
+    OSError
+        If `scratch` has no room.
     """
     check_params(params)
-    if not Path(scratch).is_dir():
+    if not isinstance(scratch, str | Path) or not Path(scratch).is_dir():
         raise UsageError("scratch", str(scratch), "a folder that exists")
     inputs = LongInputs(params, vectors, weights)
     parties = Parties(
@@ -157,7 +159,7 @@ def run_streamed(
         folder = Path(name)
 
         def room(file: str, dtype: Any, length: int) -> NDArray[Any]:
-            return np.memmap(folder / file, dtype, "w+", shape=(length,))
+            return tiles.create(folder / file, dtype, length)
 
         server = parties.server(
             StreamingServer,

@@ -11,8 +11,11 @@ each map and no more.
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ __all__ = [
     "Packed",
     "Progress",
     "add",
+    "create",
     "decode",
     "fault",
     "release",
@@ -58,6 +62,45 @@ def spans(length: int, workers: int = 1) -> Iterator[tuple[int, int]]:
         size = max(_SHORTEST, min(TILE, -(-length // workers // _SHORTEST) * _SHORTEST))
     for first in range(0, length, size):
         yield first, min(first + size, length)
+
+
+_NO_SUCH_CALL = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def create(path: Path, dtype: Any, length: int) -> NDArray[Any]:
+    """Make a file of zeros and map it, with its room on the disk taken beforehand.
+
+    A map of a file with holes ends the process by a signal when the disk is full as a page is
+    written; so an error comes here instead, where the system can say so.
+
+    Parameters
+    ----------
+    path : Path
+        The file; replaced if it is there.
+    dtype : dtype
+        Of its numbers.
+    length : int
+        How many.
+
+    Returns
+    -------
+    (length,) memory map
+
+    Raises
+    ------
+    OSError
+        If the disk is full, or the file may not be so long.
+    """
+    size = length * np.dtype(dtype).itemsize
+    with path.open("wb") as file:
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno not in _NO_SUCH_CALL:
+                    raise OSError(error.errno, error.strerror, str(path)) from None
+    return np.memmap(path, dtype, "r+", shape=(length,))
 
 
 def release(part: NDArray[Any]) -> None:
