@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -54,9 +53,12 @@ def room(scratch: Path | None, sum_out: Path | None) -> Iterator[Path]:
     """
     if scratch is None:
         scratch = Path(tempfile.gettempdir()) if sum_out is None else sum_out.resolve().parent
-    if not os.access(scratch, os.W_OK):
-        raise UsageError("--scratch", str(scratch), "a folder that can be written to")
-    with tempfile.TemporaryDirectory(prefix="privagg-", dir=scratch) as name:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="privagg-", dir=scratch)
+    except OSError as error:
+        allowed = f"a folder that can be written to ({error.strerror})"
+        raise UsageError("--scratch", str(scratch), allowed) from None
+    with folder as name:
         yield Path(name)
 
 

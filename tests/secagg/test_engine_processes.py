@@ -15,6 +15,8 @@ from parties import ALL, SIGNED, active, complete, drawn, identity, inputs, pinn
 
 from privagg.errors import Abort, UsageError, WorkerLost
 from privagg.protocols import secagg
+from privagg.protocols.secagg import engine_frames as frames
+from privagg.protocols.secagg import streaming
 from privagg.protocols.secagg.engine import Engine, LocalEngine
 from privagg.protocols.secagg.engine_processes import ProcessEngine
 
@@ -133,11 +135,28 @@ def test_without_a_seed_every_worker_draws_its_own(engine):
     assert len(set(keys[0] + keys[1])) == 12
 
 
-def test_a_memory_mapped_input_is_read_in_the_worker(engine, tmp_path):
+def test_a_memory_mapped_input_is_read_in_the_worker_where_it_is_streamed(
+    engine, tmp_path, monkeypatch
+):
+    """Elsewhere an input is a tree, whose flat vector is made here and sent."""
     params = complete(6, 4000, clip=1.0)
     np.save(tmp_path / "inputs.npy", inputs(params))
     mapped = np.load(tmp_path / "inputs.npy", mmap_mode="r")
+    sent = []
+    pack = frames.pack_job
+
+    def noted(job):
+        turn = pack(job)
+        sent.extend([turn.vector] if turn.vector is not None else [])
+        return turn
+
+    monkeypatch.setattr(frames, "pack_job", noted)
+    total = np.zeros(params.dim)
+    streaming.run_streamed(params, list(mapped), total, scratch=tmp_path, engine=engine)
+    assert [(vector.path is not None, vector.data) for vector in sent] == [(True, None)] * 6
+    sent.clear()
     assert played(params, engine, seed=1, vectors=mapped) == played(params, None, seed=1)
+    assert [vector.path for vector in sent] == [None] * 6
 
 
 # What goes wrong
