@@ -9,6 +9,7 @@ import pytest
 from lsa_parties import ALL, METHODS, Play, active, honest, phases, respond
 
 from privagg.errors import PeerError, UsageError
+from privagg.protocols import lightsecagg as lsa
 from privagg.protocols.lightsecagg import ClientState, Phase, Receipt, messages
 from privagg.protocols.lightsecagg.states import CLIENT_TABLES, SERVER_TABLE
 
@@ -152,6 +153,19 @@ def test_who_left_may_not_come_back():
     reply = other.answer(2, other.say(2))
     with pytest.raises(PeerError, match="left in an earlier round"):
         play.deliver(2, reply)
+
+
+def test_arguments_of_other_types_are_usage_errors():
+    params = honest()
+    with pytest.raises(UsageError, match="roster"):
+        lsa.Server(params, roster=1)
+    for call in (lsa.policy_of, lsa.Client, lsa.Server, lsa.plan):
+        with pytest.raises(UsageError, match="params"):
+            call(None)
+    with pytest.raises(UsageError, match="params"):
+        lsa.decode(b"", None, peer=0)
+    with pytest.raises(UsageError, match="data"):
+        lsa.decode("text", params, peer=0)
 
 
 def test_calls_out_of_place_are_usage_errors():

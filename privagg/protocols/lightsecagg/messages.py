@@ -389,5 +389,9 @@ def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Mess
     ------
     PeerError
         If `data` is not the canonical encoding of any message under `params`.
+    UsageError
+        If `data` is not bytes, or `params` are none of this protocol.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "lightsecagg.Params")
     return framing.read(KINDS, data, params, peer=peer)

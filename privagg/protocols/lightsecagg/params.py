@@ -299,7 +299,15 @@ class Params:
 
 
 def policy_of(params: Params, roster: Any = None) -> Policy:
-    """Return the policy that asks for exactly what `params` promises."""
+    """Return the policy that asks for exactly what `params` promises.
+
+    Raises
+    ------
+    UsageError
+        If `params` are none of this protocol, or `roster` no directory of identities.
+    """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "lightsecagg.Params")
     return Policy(min_cohort=params.min_cohort, max_corrupt=params.corrupt, roster=roster)
 
 

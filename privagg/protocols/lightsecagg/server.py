@@ -93,6 +93,8 @@ class Server:
                 f"the identities of {params.clients} clients, where the threat model is "
                 f"{params.threat.value}",
             )
+        if roster is not None and not isinstance(roster, Directory):
+            raise UsageError("roster", type(roster).__name__, "a Roster or a Directory, or None")
         if session is None:
             session = entropy.take(SESSION_BYTES)
         if not isinstance(session, bytes) or len(session) != SESSION_BYTES:
