@@ -197,6 +197,7 @@ def test_options_of_each_command_are_documented(name, command):
     assert f"`privagg {name}" in CLI_PAGE
     heading = "## `privagg data list`, `privagg data show`" if name[:4] == "data" else None
     sections = {"simulate secagg", "plan secagg", "audit secagg", "keys new", "keys show"}
+    sections |= {"simulate multidim", "plan ldp", "audit ldp"}
     if name in sections or name.startswith("bench "):
         heading = f"## `privagg {name}`"
     own = documented_flags(section(CLI_PAGE, heading)) if heading else set()

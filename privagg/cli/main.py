@@ -28,12 +28,19 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_secagg:secagg",
                 "Run a secure aggregation round with all its parties in this process.",
             ),
+            "multidim": Leaf(
+                "privagg.cli.simulate_multidim:multidim",
+                "Simulate a survey of several attributes under local differential privacy.",
+            ),
         },
     ),
     "plan": Branch(
         "Parameters and costs before a run.",
         {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
+            "ldp": Leaf(
+                "privagg.cli.plan_ldp:ldp", "Plan a survey under local differential privacy."
+            ),
         },
     ),
     "keys": Branch(
@@ -64,6 +71,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf(
                 "privagg.cli.audit_secagg:secagg",
                 "Audit a secure aggregation round from its transcript.",
+            ),
+            "ldp": Leaf(
+                "privagg.cli.audit_ldp:ldp",
+                "Attack a configuration of local differential privacy, and say what it proves.",
             ),
         },
     ),

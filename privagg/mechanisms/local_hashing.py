@@ -82,6 +82,11 @@ class LocalHashing(PureOracle):
         return self._g
 
     @property
+    def cells(self) -> Cells:
+        """The hash functions' cells."""
+        return self._cells
+
+    @property
     def collision(self) -> Fraction:
         """Probability that two different values fall into one cell; exact, for every pair."""
         return self._cells.collision

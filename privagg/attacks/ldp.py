@@ -1,0 +1,135 @@
+"""Attacks on reports of local differential privacy, and what they prove.
+
+==================================================  ===============================================
+:func:`~privagg.attacks.ldp_guess.guess_success`    guess the value from one report
+:func:`~...ldp_distinguisher.distinguish_oracle`    a lower bound of an oracle's epsilon
+:func:`~...ldp_distinguisher.distinguish_tuples`    the same of a survey with fakes
+:func:`~...ldp_attribute.infer_attributes`          which attribute of RS+FD or RS+RFD is true
+:func:`~...ldp_reidentification.reidentify`         find a respondent of several SMP surveys
+:func:`~...ldp_poisoning.poisoning_gain`            what fake respondents gain
+==================================================  ===============================================
+
+All of them attack reports that they make themselves, of known values: they audit a configuration,
+not anyone's reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from privagg.attacks.ldp_attribute import (
+    KNOWLEDGE,
+    AttributeInference,
+    attribute_posterior,
+    infer_attributes,
+)
+from privagg.attacks.ldp_distinguisher import LowerBound, distinguish_oracle, distinguish_tuples
+from privagg.attacks.ldp_guess import GuessSuccess, guess_success, guessing_rate
+from privagg.attacks.ldp_poisoning import Poisoning, poisoning_gain, survey_gain
+from privagg.attacks.ldp_reidentification import Reidentification, reidentify
+from privagg.domain import Categorical
+from privagg.errors import UsageError
+from privagg.mechanisms import FrequencyOracle, make
+from privagg.protocols.multidim import Protocol, oracles_of
+
+__all__ = [
+    "KNOWLEDGE",
+    "AttributeInference",
+    "GuessSuccess",
+    "LowerBound",
+    "OracleAudit",
+    "Poisoning",
+    "Reidentification",
+    "attribute_posterior",
+    "audit_oracles",
+    "distinguish_oracle",
+    "distinguish_tuples",
+    "guess_success",
+    "guessing_rate",
+    "infer_attributes",
+    "oracle_names",
+    "poisoning_gain",
+    "reidentify",
+    "survey_gain",
+]
+
+
+@dataclass(frozen=True)
+class OracleAudit:
+    """All attacks on one frequency oracle.
+
+    Attributes
+    ----------
+    oracle : FrequencyOracle
+        The mechanism.
+    bound : LowerBound
+        Of its epsilon.
+    guess : GuessSuccess
+        Of the value from one report.
+    poisoning : Poisoning or None
+        None where the best made-up report is not known.
+    """
+
+    oracle: FrequencyOracle
+    bound: LowerBound
+    guess: GuessSuccess
+    poisoning: Poisoning | None
+
+
+def oracle_names() -> tuple[str, ...]:
+    """Return the frequency oracles that are attacked: they need nothing but a domain and epsilon.
+
+    Sketches (CMS, HCMS) are not among them: one report supports cells of a table, not values.
+    """
+    left_out = ("adp", "ue", "lh", "cms", "hcms")
+    return tuple(name for name in oracles_of(Protocol.SMP) if name not in left_out)
+
+
+def audit_oracles(
+    k: int,
+    epsilon: float,
+    *,
+    oracles: Sequence[str] | None = None,
+    targets: int = 1,
+    fraction: float = 0.05,
+    trials: int = 20_000,
+    seed: int = 0,
+) -> list[OracleAudit]:
+    """Attack frequency oracles over `k` values.
+
+    Parameters
+    ----------
+    k : int
+        How many values.
+    epsilon : float
+        Of each oracle.
+    oracles : sequence of str, optional
+        Which; all of :func:`oracle_names` unless given.
+    targets, fraction
+        Of the poisoning; see :func:`~privagg.attacks.ldp_poisoning.poisoning_gain`.
+    trials : int
+        Reports of each value for the lower bound; a fifth of them for guessing.
+    seed : int
+        The experiments are repeatable.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described, or an oracle cannot realise epsilon.
+    """
+    domain = Categorical(range(k))
+    found = []
+    for name in oracle_names() if oracles is None else oracles:
+        oracle = make(name, domain, epsilon)
+        if not isinstance(oracle, FrequencyOracle):
+            raise UsageError("oracles", name, ", ".join(oracle_names()))
+        found.append(
+            OracleAudit(
+                oracle,
+                distinguish_oracle(oracle, trials=trials, seed=seed),
+                guess_success(oracle, trials=max(trials // 5, 1), seed=seed),
+                poisoning_gain(oracle, targets=targets, fraction=fraction, seed=seed),
+            )
+        )
+    return found
