@@ -43,6 +43,24 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
         },
     ),
+    "ldp": Branch(
+        "Collect under local differential privacy: a survey, reports, estimates.",
+        {
+            "init": Leaf("privagg.cli.ldp_init:init", "Declare a survey, in a file with a digest."),
+            "randomize": Leaf(
+                "privagg.cli.ldp_randomize:randomize",
+                "Randomise values into reports, on the respondents' side.",
+            ),
+            "aggregate": Leaf(
+                "privagg.cli.ldp_aggregate:aggregate",
+                "Add up reports, and states of other collectors.",
+            ),
+            "estimate": Leaf(
+                "privagg.cli.ldp_estimate:estimate",
+                "Estimate how frequent each value is, with intervals.",
+            ),
+        },
+    ),
     "keys": Branch(
         "Identities that sign, and the roster that pins them.",
         {
