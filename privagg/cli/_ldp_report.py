@@ -81,13 +81,17 @@ def _plots(estimates: Mapping[str, Estimate]) -> Iterator[Plot]:
         more = f" (the first {size} values)" if size < len(one.labels) else ""
         yield Plot(
             kind="bar",
-            title=f"{name}: estimates between the ends of their intervals{more}",
+            title=f"{name}: estimated frequencies, {one.confidence:.4g} intervals{more}",
             x_label=name,
             y_label="frequency [1]",
             series=[
-                Series("low", labels, one.low[:size].tolist()),
-                Series(one.post or "raw", labels, one.values[:size].tolist()),
-                Series("high", labels, one.high[:size].tolist()),
+                Series(
+                    f"estimate ({one.post or 'raw'}), with the interval of the raw one",
+                    labels,
+                    one.values[:size].tolist(),
+                    one.low[:size].tolist(),
+                    one.high[:size].tolist(),
+                )
             ],
         )
 

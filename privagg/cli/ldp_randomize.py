@@ -209,6 +209,8 @@ def _batches(
         codes = survey.codes(chunk.columns, source=source.name)
         yield survey.randomize_codes(codes, entropy)
         step("randomised", chunk.done, chunk.total)
+    if chunk.done < chunk.total:
+        step("randomised", chunk.total, chunk.total)
 
 
 def _who(

@@ -125,10 +125,10 @@ def _csv(path: Path, kinds: Mapping[str, pa.DataType], rows: int) -> Iterator[Ch
     if total == 0:
         return
     _check_names(path, _head(path), kinds)
+    _refuse_blank_lines(path)
     options = {
         # One block after the other: no more is read ahead than is asked for.
         "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-        # A blank line may be a respondent without a value: it is never skipped.
         "parse_options": arrow_csv.ParseOptions(ignore_empty_lines=False),
         "convert_options": arrow_csv.ConvertOptions(
             column_types=dict(kinds), include_columns=list(kinds), strings_can_be_null=False
@@ -136,7 +136,8 @@ def _csv(path: Path, kinds: Mapping[str, pa.DataType], rows: int) -> Iterator[Ch
     }
     with pa.OSFile(str(path)) as file, arrow_csv.open_csv(file, **options) as reader:
         for batch in reader:
-            done = min(file.tell(), total) if not file.closed else total
+            # Read ahead: the last byte is left for the end.
+            done = min(file.tell(), total - 1) if not file.closed else total - 1
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 yield Chunk(dict(zip(part.schema.names, part.columns, strict=True)), done, total)
@@ -150,6 +151,27 @@ def _head(path: Path) -> list[str]:
     except UnicodeDecodeError:
         raise UsageError(path.name, "no text", "a text file in UTF-8") from None
     return next(csv.reader([text]), [])
+
+
+def _refuse_blank_lines(path: Path) -> None:
+    """Refuse a blank line: it may be a respondent whose values are missing, or none at all."""
+    before, suspect = b"", False
+    with path.open("rb") as file:
+        while not suspect and (block := file.read(_BLOCK)):
+            joined = before + block
+            suspect = any(two in joined for two in (b"\n\n", b"\n\r\n", b"\r\r"))
+            before = joined[-2:]
+    if not suspect:
+        return
+    # Within quotes it is part of a value; every byte is a character of Latin-1.
+    quoted = False
+    with path.open(encoding="latin-1", newline=None) as lines:
+        for number, line in enumerate(lines, 1):
+            if not quoted and line == "\n":
+                hint = "Take it out, or give the respondent its values."
+                where = f"{path.name}, line {number}"
+                raise UsageError(where, "a blank line", "a row for each respondent", hint)
+            quoted ^= line.count('"') % 2 == 1
 
 
 def _check_names(path: Path, names: Sequence[str], kinds: Mapping[str, pa.DataType]) -> None:
