@@ -81,6 +81,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
             "field": Leaf("privagg.cli.bench:field_command", "Time fields and secret sharing."),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+            "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
         },
     ),
     "audit": Branch(
