@@ -27,8 +27,8 @@ MARKED := -n 0 --timeout 0 -v
 # An environment of their own: peers pin versions of libraries that are ours, too.
 PEERS_VENV ?= .venv-peers
 PEERS := flwr python-flint gmpy2 galois
-# multi-freq-ldpy and pure-ldp give strings to xxhash, and pure-ldp imports statsmodels.
-PEERS += multi-freq-ldpy pure-ldp statsmodels xxhash==3.5.0
+# multi-freq-ldpy and pure-ldp give strings to xxhash, and pure-ldp imports two more.
+PEERS += multi-freq-ldpy pure-ldp statsmodels scikit-learn xxhash==3.5.0
 PEERS_BENCH := $(PEERS_VENV)/bin/privagg bench
 
 .PHONY: help demo dev test check format sweep golden wheel-check bench-peers clean

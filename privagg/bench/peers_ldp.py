@@ -39,7 +39,7 @@ def missing() -> list[str]:
 
 def optional_peer(module: str) -> Any | None:
     """Return a library, or None where it, or what it needs and does not declare, is missing."""
-    needed = ("statsmodels", module) if module == "pure_ldp" else (module,)
+    needed = ("statsmodels", "sklearn", module) if module == "pure_ldp" else (module,)
     return optional(module) if all(optional(one) is not None for one in needed) else None
 
 
@@ -117,27 +117,37 @@ def numpy_decode(n: int, values: int, g: int) -> Work:
 
 def hash_decoders(k: int, epsilon: float, sample: int) -> dict[str, Work]:
     """Return the libraries' decoders of `sample` reports of optimised local hashing."""
-    found: dict[str, Work] = {}
     if not _hashes_strings():
-        return found
-    if optional_peer("multi_freq_ldpy") is not None:
-        library = import_module("multi_freq_ldpy.pure_frequency_oracles.LH")
-        reports = [library.LH_Client(user % k, k, epsilon) for user in range(sample)]
-        found["multi-freq-ldpy LH_Aggregator_MI"] = lambda: library.LH_Aggregator_MI(
-            reports, k, epsilon
-        )
-    if optional_peer("pure_ldp") is not None:
-        library = import_module("pure_ldp.frequency_oracles.local_hashing")
-        client = library.LHClient(epsilon, k, use_olh=True, index_mapper=int)
-        sent = [client.privatise(user % k) for user in range(sample)]
+        return {}
+    found = {
+        "multi-freq-ldpy LH_Aggregator_MI": _multi_freq_decoder(k, epsilon, sample),
+        "pure-ldp LHServer.aggregate": _pure_decoder(k, epsilon, sample),
+    }
+    return {who: work for who, work in found.items() if work is not None}
 
-        def aggregate() -> None:
-            server = library.LHServer(epsilon, k, use_olh=True, index_mapper=int)
-            for one in sent:
-                server.aggregate(one)
 
-        found["pure-ldp LHServer.aggregate"] = aggregate
-    return found
+def _multi_freq_decoder(k: int, epsilon: float, sample: int) -> Work | None:
+    if optional_peer("multi_freq_ldpy") is None:
+        return None
+    library = import_module("multi_freq_ldpy.pure_frequency_oracles.LH")
+    reports = [library.LH_Client(user % k, k, epsilon) for user in range(sample)]
+    return lambda: library.LH_Aggregator_MI(reports, k, epsilon)
+
+
+def _pure_decoder(k: int, epsilon: float, sample: int) -> Work | None:
+    if optional_peer("pure_ldp") is None:
+        return None
+    library = import_module("pure_ldp.frequency_oracles.local_hashing")
+    client = library.LHClient(epsilon, k, use_olh=True, index_mapper=int)
+    reports = [client.privatise(user % k) for user in range(sample)]
+
+    def work() -> object:
+        server = library.LHServer(epsilon, k, use_olh=True, index_mapper=int)
+        for one in reports:
+            server.aggregate(one)
+        return server.aggregated_data
+
+    return work
 
 
 def faked_tuples(rows: list[list[int]], sizes: list[int], epsilon: float) -> dict[str, Work]:
