@@ -198,6 +198,7 @@ def test_options_of_each_command_are_documented(name, command):
     heading = "## `privagg data list`, `privagg data show`" if name[:4] == "data" else None
     sections = {"simulate secagg", "plan secagg", "audit secagg", "keys new", "keys show"}
     sections |= {"simulate multidim", "plan ldp", "audit ldp"}
+    sections |= {f"ldp {step}" for step in ("init", "randomize", "aggregate", "estimate")}
     if name in sections or name.startswith("bench "):
         heading = f"## `privagg {name}`"
     own = documented_flags(section(CLI_PAGE, heading)) if heading else set()
@@ -208,7 +209,7 @@ def test_options_of_each_command_are_documented(name, command):
 
 def test_every_documented_command_exists():
     named = {
-        re.sub(r" [A-Z]+$", "", name)
+        re.sub(r"( [A-Z]+)+$", "", name)
         for name in re.findall(r"^\| `privagg ([^`]+)`", CLI_PAGE, re.MULTILINE)
     }
     assert named == {name for name, _ in commands()}
