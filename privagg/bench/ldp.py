@@ -127,7 +127,7 @@ def _grr(n: int, repeats: int) -> tuple[list[Case], dict[str, Any]]:
             f"{name}: randomise",
             {
                 OURS: lambda: oracle.randomize_codes(codes),
-                "NumPy": peers_ldp.numpy_symbols(codes, _GRR_VALUES, _EPSILON),
+                **peers_ldp.numpy_symbols(codes, _GRR_VALUES, _EPSILON),
             },
             n,
             "report",

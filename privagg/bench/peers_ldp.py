@@ -55,17 +55,18 @@ def _hashes_strings() -> bool:
     return True
 
 
-def numpy_symbols(codes: NDArray[np.uint32], k: int, epsilon: float) -> Work:
-    """Return generalised randomised response in vectorised NumPy."""
+def numpy_symbols(codes: NDArray[np.uint32], k: int, epsilon: float) -> dict[str, Work]:
+    """Return generalised randomised response in vectorised NumPy, of 64 and of 32 bits."""
     rng = np.random.default_rng()
     keep = np.exp(epsilon) / (np.exp(epsilon) + k - 1)
 
-    def work() -> object:
-        other = rng.integers(0, k - 1, codes.size, dtype=np.uint32)
-        other += other >= codes
-        return np.where(rng.random(codes.size) < keep, codes, other)
+    def work(values: NDArray[Any]) -> NDArray[Any]:
+        other = rng.integers(0, k - 1, values.size, dtype=values.dtype)
+        other += other >= values
+        return np.where(rng.random(values.size) < keep, values, other)
 
-    return work
+    usual = codes.astype(np.int64)
+    return {"NumPy": lambda: work(usual), "NumPy, 32-bit integers": lambda: work(codes)}
 
 
 def numpy_bits(codes: NDArray[np.uint32], k: int, epsilon: float) -> Work:

@@ -187,6 +187,8 @@ def test_the_attribute_s_name_is_in_the_digest(init):
         (lambda t: t[: len(t) // 2], 2, "truncated"),
         (lambda t: "", 2, "truncated"),
         (lambda t: "[1]", 2, "object"),
+        (lambda t: t.replace('"epsilon": 1.0', '"epsilon": 1' + 400 * "0"), 2, "config.json"),
+        (lambda t: "[" * 100_000, 2, "config.json"),
         (lambda t: '{"digest": "", "format": "privagg survey 1", "survey": {}}', 2, "config.json"),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from privagg.accounting import Ledger
+from privagg.cli._ldp_files import open_ledger, write_private
 
 SURVEY = """
 [attributes.colour]
@@ -234,6 +237,21 @@ def test_a_ledger_knows_who(ldp, survey):
     (entry,) = Ledger.decode(Path("ledger.json").read_bytes()).entries
     config = json.loads(Path("config.json").read_text())
     assert (entry.respondent, entry.survey) == ("me", config["digest"][:16])
+
+
+def test_those_who_share_a_ledger_wait_for_each_other():
+    path = Path("ledger.json")
+
+    def charge(who):
+        with open_ledger(path, None) as ledger:
+            ledger.spend(who, 1.0, survey="s")
+            time.sleep(0.01)
+            write_private(path, ledger.encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(charge, [f"p{number % 5}" for number in range(20)]))
+    ledger = Ledger.decode(path.read_bytes())
+    assert [ledger.spent(f"p{number}") for number in range(5)] == [4.0] * 5
 
 
 def test_repeated_surveys_remember_permanent_answers(ldp):

@@ -232,7 +232,7 @@ class Survey:
         except UsageError as error:
             where = f"{source}, {error.argument}"
             raise UsageError(where, error.found, error.allowed, error.hint) from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise UsageError(source, repr(error), "what Survey.describe returns", _MAKE) from None
         if table.digest != found.digest.hex():
             reason = (
