@@ -31,7 +31,13 @@ PEERS := flwr python-flint gmpy2 galois
 PEERS += multi-freq-ldpy pure-ldp statsmodels scikit-learn xxhash==3.5.0
 PEERS_BENCH := $(PEERS_VENV)/bin/privagg bench
 
-.PHONY: help demo dev test check format sweep golden wheel-check bench-peers clean
+# An environment of its own: the compiler for CUDA takes 400 MB. Its version is that of the extra
+# `gpu`; nvcc's wheel brings the assembler. No driver is needed.
+PTX_VENV ?= .venv-ptx
+PTX_TOOLS := numba-cuda==0.30.4 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*' \
+	'nvidia-cuda-nvcc==13.0.*' pytest pytest-timeout
+
+.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +47,8 @@ help:
 	@echo 'make format       let ruff rewrite'
 	@echo 'make sweep        long sweeps'
 	@echo 'make golden       long golden runs'
+	@echo 'make ptx          compile every CUDA kernel in an environment of its own, without a device'
+	@echo 'make gpu          run the tests of the CUDA kernels on a device, with the extra gpu'
 	@echo 'make wheel-check  build, install elsewhere, import every module from there'
 	@echo 'make bench-peers  install the peers in an environment of their own and time them beside us'
 	@echo 'make dev          only install .venv with the development tools'
@@ -87,6 +95,18 @@ sweep: dev
 golden: dev
 	$(PYTEST) $(MARKED) -m golden tests $(PYTEST_ARGS)
 
+$(PTX_VENV)/.installed: $(REQUIREMENTS) Makefile
+	$(PYTHON) -m venv --clear $(PTX_VENV)
+	$(PTX_VENV)/bin/python -m pip install -qq --disable-pip-version-check $(PIN) -e . $(PTX_TOOLS)
+	@touch $@
+
+ptx: $(PTX_VENV)/.installed
+	$(PTX_VENV)/bin/python -m pytest -v tests/gpu/test_ptx.py $(PYTEST_ARGS)
+
+gpu: dev
+	$(PIP) $(PIN) -e '.[gpu]'
+	$(PYTEST) $(MARKED) -m gpu tests/gpu $(PYTEST_ARGS)
+
 # The wheel is built from the source archive, so a file that either lacks is noticed. The second
 # environment has no extras and lies outside the checkout; -I keeps the checkout off the path.
 wheel-check: dev
@@ -110,5 +130,5 @@ bench-peers: $(PEERS_VENV)/.installed
 	$(PEERS_BENCH) ldp
 
 clean:
-	rm -rf $(VENV) $(PEERS_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find privagg tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -157,6 +157,9 @@ def _draw(plot: Plot, axes: Axes) -> None:
     if plot.kind == "heatmap":
         _heatmap(plot, axes)
         return
+    if plot.kind == "map":
+        _legend(_map(plot, axes), axes)
+        return
     entries = _lines(plot, axes) if plot.kind == "line" else _bars(plot, axes)
     entries += _references(plot, axes)
     axes.grid(visible=True, axis="both" if plot.kind == "line" else "y", color=_GRID, linewidth=0.8)
@@ -241,6 +244,35 @@ def _bars(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
     _name_ticks(axes, labels, "x")
     axes.tick_params(axis="x", length=0)
     return entries[::-1] if stacked else entries
+
+
+def _map(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
+    """Draw segments first, then points in the colours of the series, the last ones on top."""
+    entries: list[tuple[Any, str]] = []
+    axes.set_aspect("equal")
+    for index, one in enumerate(plot.segments):
+        gap = float("nan")
+        pairs = list(zip(one.x, one.y, strict=True))
+        points = [p for k in range(0, len(pairs), 2) for p in (*pairs[k : k + 2], (gap, gap))]
+        (line,) = axes.plot(
+            [float(x) for x, _ in points],
+            [y for _, y in points],
+            color=_INK if index else _COLOURS[-1],
+            linewidth=1.2 if index else 0.6,
+            alpha=0.8,
+        )
+        entries.append((line, one.name))
+    for index, one in enumerate(plot.series):
+        (marks,) = axes.plot(
+            [float(v) for v in one.x],
+            one.y,
+            color=_COLOURS[index % len(_COLOURS)],
+            linestyle="",
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=5 if len(one.x) <= _MARKED_POINTS * 10 else 2,
+        )
+        entries.append((marks, one.name))
+    return entries
 
 
 def _heatmap(plot: Plot, axes: Axes) -> None:

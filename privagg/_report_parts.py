@@ -26,7 +26,7 @@ __all__ = [
 Cell: TypeAlias = str | bool | int | float | None
 """What a table holds; NumPy scalars are taken as well."""
 
-PlotKind: TypeAlias = Literal["line", "bar", "stacked-bar", "heatmap"]
+PlotKind: TypeAlias = Literal["line", "bar", "stacked-bar", "heatmap", "map"]
 
 _DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -275,8 +275,9 @@ class Plot:
 
     Parameters
     ----------
-    kind : {"line", "bar", "stacked-bar", "heatmap"}
-        Bars and heat maps need the same `x` in every series; a heat map has one series a row.
+    kind : {"line", "bar", "stacked-bar", "heatmap", "map"}
+        Bars and heat maps need the same `x` in every series; a heat map has one series a row. A map
+        shows points in the plane, both axes to one scale.
     title, x_label, y_label : str
         Labels name the unit: ``"bytes up per client [B]"``.
     series : sequence of Series
@@ -286,7 +287,9 @@ class Plot:
     log_x, log_y : bool
         Logarithmic axes; then every number on the axis must be positive.
     references : sequence of Reference
-        Lines drawn across; not for heat maps.
+        Lines drawn across; not for heat maps and maps.
+    segments : sequence of Series
+        Of a map only: straight lines from each point of even index to the next, under the points.
 
     Raises
     ------
@@ -303,23 +306,32 @@ class Plot:
     log_x: bool = False
     log_y: bool = False
     references: Sequence[Reference] = ()
+    segments: Sequence[Series] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "series", tuple(self.series))
+        object.__setattr__(self, "segments", tuple(self.segments))
         object.__setattr__(self, "references", tuple(self.references))
         where = f"of plot {self.title!r}"
         if self.kind not in get_args(PlotKind):
             raise UsageError(f"kind {where}", self.kind, f"one of {', '.join(get_args(PlotKind))}")
         if not self.series or not all(s.x for s in self.series):
             raise UsageError(f"series {where}", "no points", "at least one point in every series")
-        if self.kind == "line":
-            for one in self.series:
+        if self.kind == "map":
+            if self.log_x or self.log_y or self.references:
+                raise UsageError(f"kind {where}", "map", "a map without log axes and references")
+            if any(len(one.x) % 2 for one in self.segments):
+                raise UsageError(f"segments {where}", "an odd number of points", "two for a line")
+        elif self.segments:
+            raise UsageError(f"segments {where}", self.kind, "a map")
+        if self.kind in ("line", "map"):
+            for one in (*self.series, *self.segments):
                 if any(isinstance(v, str) for v in one.x):
                     raise UsageError(f"x of {one.name!r} {where}", "text", "numbers", "Use bars.")
+        elif any(one.x != self.series[0].x for one in self.series):
+            raise UsageError(f"x {where}", "series that differ in x", "the same x in every series")
         if self.kind != "bar" and any(one.low for one in self.series):
             raise UsageError(f"low {where}", "whiskers", "none: only bars side by side have them")
-        if self.kind != "line" and any(one.x != self.series[0].x for one in self.series):
-            raise UsageError(f"x {where}", "series that differ in x", "the same x in every series")
         if self.log_x and self.kind != "line":
             raise UsageError(f"log_x {where}", True, "False: only lines have numbers along x")
         if self.kind == "heatmap" and (self.log_y or self.references):

@@ -9,7 +9,14 @@ import numpy as np
 
 from privagg.errors import UsageError
 
-__all__ = ["proportion", "refuse_masked", "whole"]
+__all__ = ["describe", "proportion", "refuse_masked", "whole"]
+
+
+def describe(value: object) -> str:
+    """Return the type, and of an array the dtype and shape, never the content."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} array of shape {value.shape}"
+    return type(value).__name__
 
 
 def whole(name: str, value: Any, low: int, high: int, hint: str = "") -> int:

@@ -19,6 +19,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._cuda.arrays import is_device_array
 from privagg._jit import JIT
 from privagg._levels import (
     Noise,
@@ -27,7 +28,7 @@ from privagg._levels import (
     integer_levels,
     integer_levels_plain,
 )
-from privagg._validate import refuse_masked
+from privagg._validate import describe, refuse_masked
 from privagg.entropy import OS, Entropy
 from privagg.errors import CapacityError, UsageError
 
@@ -255,7 +256,7 @@ class Encoding:
         ----------
         vector : (dim,) array
             Integers of any width for an integer encoding; float16, float32, float64 or integers
-            for a float encoding.
+            for a float encoding. On a CUDA device: no float16, no uint64; the words stay there.
         weight : int
             From 0 to `max_weight`; 1 if the encoding is not weighted.
         clients : int
@@ -278,10 +279,14 @@ class Encoding:
             If the sum over `clients` could need more than 62 bits.
         """
         word = self.word(clients)
-        values = self._values(vector)
         factor = self._weight(weight)
         if not isinstance(entropy, Entropy):
             raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
+        if is_device_array(vector):
+            from privagg._cuda.encodings import encode
+
+            return Encoded(*encode(self, vector, factor, word, entropy))
+        values = self._values(vector)
         words, clipped = np.empty(self.length(values.size), word), 0
         if self.clip is None:
             self._encode_integers(values, factor, words[: values.size])
@@ -326,7 +331,7 @@ class Encoding:
             or words_sum.size < 1 + self.weighted
         ):
             allowed = f"a 1-D uint32 or uint64 array of {1 + self.weighted} words or more"
-            raise UsageError("words_sum", _describe(words_sum), allowed)
+            raise UsageError("words_sum", describe(words_sum), allowed)
         weights, levels = count, words_sum
         if self.weighted:
             weights, levels = int(words_sum[-1]), words_sum[:-1]
@@ -375,7 +380,7 @@ class Encoding:
         allowed = "a 1-D array of integers" + (" or floats" if self.kind == "float" else "")
         refuse_masked("vector", vector)
         if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.size == 0:
-            raise UsageError("vector", _describe(vector), f"{allowed}, not empty")
+            raise UsageError("vector", describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
             if self.kind == "integer":
                 hint = 'Use Encoding(kind="float", clip=...).'
@@ -442,9 +447,3 @@ def _integer(name: str, value: object, low: int, high: int | None) -> int:
         span = f"an integer from {low}" + ("" if high is None else f" to {high}")
         raise UsageError(name, value, span)
     return int(value)
-
-
-def _describe(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} array of shape {value.shape}"
-    return type(value).__name__

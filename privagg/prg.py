@@ -34,6 +34,9 @@ can run. They differ in speed, not in the stream:
 path releases the interpreter lock, and a stream can be entered at any word, so that tiles of one
 accumulator can be shared out to threads. A compiled path is compiled at its first use and then
 kept on disk.
+
+Streams are added to a CUDA array on its device, the same streams. AES looks words up in tables
+there: :mod:`privagg._cuda.aes` says what this shows to whoever shares the device.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privagg._cuda import arrays
 from privagg._jit import JIT
 from privagg._streams import openssl
 from privagg._validate import refuse_masked
@@ -137,8 +141,9 @@ def accumulate(
 
     Parameters
     ----------
-    accumulator : ndarray of uint32 or uint64, shape (d,)
-        Contiguous and writable. d may be 0.
+    accumulator : ndarray or CUDA array of uint32 or uint64, shape (d,)
+        Contiguous and writable. d may be 0. With a CUDA array the device makes the streams; seeds
+        and signs stay NumPy arrays.
     seeds : ndarray of uint8, shape (m, seed_bytes(suite))
         One seed per row. m may be 0.
     signs : ndarray of int8, shape (m,)
@@ -158,6 +163,9 @@ def accumulate(
     """
     chosen = _suite(suite)
     first = _integer("start", start)
+    if arrays.is_device_array(accumulator):
+        _accumulate_on_device(chosen, accumulator, seeds, signs, first)
+        return
     _check_accumulator(accumulator)
     _check_seeds(seeds, signs, _SEED_BYTES[chosen])
     if np.may_share_memory(accumulator, seeds) or np.may_share_memory(accumulator, signs):
@@ -258,6 +266,28 @@ def _check_accumulator(accumulator: object) -> None:
     if not accumulator.flags.carray:
         flaw = "that is read-only, strided or not aligned"
         raise UsageError("accumulator", f"{_describe(accumulator)} {flaw}", allowed)
+
+
+def _accumulate_on_device(
+    suite: Suite, accumulator: Any, seeds: Any, signs: Any, start: int
+) -> None:
+    allowed = "a 1-D, contiguous CUDA array of uint32 or uint64"
+    view = arrays.checked("accumulator", accumulator, allowed)
+    if view.dtype not in _WORDS or len(view.shape) != 1:
+        found = f"a CUDA array of {view.dtype}, shape {tuple(view.shape)}"
+        raise UsageError("accumulator", found, allowed)
+    _check_seeds(seeds, signs, _SEED_BYTES[suite])
+    _check_end(suite, start, int(view.size), view.dtype.itemsize)
+    if not view.size or not len(seeds):
+        return
+    from privagg._cuda import streams
+
+    add = {
+        Suite.AES128_CTR: streams.accumulate_aes,
+        Suite.CHACHA20: streams.accumulate_chacha20,
+    }[suite]
+    with arrays.current(arrays.device_of(view)):
+        add(view, seeds, signs, start)
 
 
 def _check_seeds(seeds: object, signs: object, needed: int) -> None:

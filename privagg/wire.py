@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from privagg._cuda import arrays
+from privagg._cuda.arrays import is_device_array
 from privagg._jit import JIT
 from privagg._packing import Unsigned, pack_kernel, pack_plain, unpack_kernel, unpack_plain
 from privagg._validate import refuse_masked
@@ -28,6 +30,7 @@ __all__ = [
     "Reader",
     "Writer",
     "bitmap_size",
+    "checked_bits",
     "pack_bits",
     "packed_size",
     "unpack_bits",
@@ -107,7 +110,8 @@ def unpack_bits(
     Returns
     -------
     (count,) array of `dtype`
-        The values, each below ``2**bits``.
+        The values, each below ``2**bits``. They lie on the device if `buffer`, then a CUDA array
+        of bytes, does.
 
     Raises
     ------
@@ -117,19 +121,51 @@ def unpack_bits(
         If an argument is not of the kinds above.
     """
     word = _word(dtype, bits)
-    data = np.frombuffer(_view("buffer", buffer), np.uint8)
-    size = packed_size(count, bits)
-    if data.size != size:
-        raise LayoutError(
-            f"expected {size} bytes ({count} values of {bits} bits), found {data.size}"
-        )
-    _check_padding(data, count * bits)
+    if is_device_array(buffer):
+        return _unpack_on_device(buffer, count, bits, word)
+    data = np.frombuffer(checked_bits(buffer, count, bits), np.uint8)
     if not JIT:
         return unpack_plain(data, count, bits, word)
     data.flags.writeable = False  # one compiled version, whatever the buffer's owner allows
     out = np.empty(count, word)
     unpack_kernel(data, np.uint64(bits), np.uint64((1 << bits) - 1), out)
     return out
+
+
+def checked_bits(buffer: BytesLike, count: int, bits: int) -> memoryview:
+    """Return a view of what :func:`pack_bits` wrote, still packed.
+
+    Raises
+    ------
+    LayoutError
+        If the buffer has another size, or a bit after the last value is not zero.
+    """
+    view = _view("buffer", buffer)
+    _check_packed(np.frombuffer(view[-1:], np.uint8), len(view), count, bits)
+    return view
+
+
+def _check_packed(last: NDArray[np.uint8], found: int, count: int, bits: int) -> None:
+    """Check the number of bytes, and in the last of them the bits after the last value."""
+    size = packed_size(count, bits)
+    if found != size:
+        raise LayoutError(f"expected {size} bytes ({count} values of {bits} bits), found {found}")
+    if found:
+        _check_padding(last, count * bits)
+
+
+def _unpack_on_device(buffer: Any, count: int, bits: int, word: np.dtype[Any]) -> NDArray[Any]:
+    data: Any = arrays.checked("buffer", buffer, "a C-contiguous CUDA array of uint8")
+    if data.dtype != np.uint8:
+        raise UsageError("buffer", f"a CUDA array of {data.dtype}", "a CUDA array of uint8")
+    with arrays.current(arrays.device_of(data)):
+        from privagg._cuda.bits import unpack
+
+        flat, size = arrays.flat(data), int(data.size)
+        last = flat[size - 1 :].copy_to_host() if size else np.zeros(0, np.uint8)
+        _check_packed(last, size, count, bits)
+        values: NDArray[Any] = unpack(flat, count, bits, word)  # of its interface, not its type
+        return values
 
 
 class Writer:

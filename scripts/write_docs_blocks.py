@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import re
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
+from docs_surveys import survey_epsilons, survey_errors
+from docs_tables import cell, table
 
-from privagg import datasets
-from privagg.domain import Categorical, Domain
 from privagg.errors import UsageError
-from privagg.protocols import lightsecagg, multidim, secagg
+from privagg.protocols import lightsecagg, secagg
 from privagg.protocols.lightsecagg import calibration as lsa_calibration
 from privagg.protocols.lightsecagg import checks as lsa_invariants
 from privagg.protocols.secagg import calibration, checks, states, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
+from privagg.protocols.sensor import checks as sensor_rules
+from privagg.protocols.sensor import states as sensor_order
 from privagg.testing import secagg as kit
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -39,20 +38,6 @@ def bill(params: secagg.Params) -> secagg.Plan:
     """Return the plan of a round, with its exact bytes and without measuring seconds."""
     fields = dataclasses.fields(calibration.Units)
     return secagg.plan(params, units=calibration.Units(**{field.name: 0.0 for field in fields}))
-
-
-def table(head: list[str], rows: list[list[object]]) -> str:
-    """Return a Markdown table; numbers are set right."""
-    right = [all(not isinstance(row[at], str) for row in rows) for at in range(len(head))]
-    lines = [head, ["--:" if numbers else "---" for numbers in right]]
-    lines += [[_cell(value) for value in row] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
 
 
 def client_states() -> str:
@@ -74,11 +59,34 @@ def client_states() -> str:
 
 def client_checks() -> str:
     """Return the invariants that a client holds, by the name of their function."""
+    return _rules(checks)
+
+
+def _rules(module: ModuleType) -> str:
     rows: list[list[object]] = []
-    for name in checks.__all__:
-        text = inspect.getdoc(getattr(checks, name)) or ""
+    for name in module.__all__:
+        text = inspect.getdoc(getattr(module, name)) or ""
         rows.append([f"`{name}`", text.split("\n\n")[0].replace("\n", " ").replace("``", "`")])
     return table(["check", "what it holds"], rows)
+
+
+def sensor_checks() -> str:
+    """Return what a member of a cluster insists on."""
+    return _rules(sensor_rules)
+
+
+def sensor_states() -> str:
+    """Return what a member of a cluster accepts in which state, by mode."""
+    rows: list[list[object]] = []
+    for mode, transitions in sensor_order.TABLES.items():
+        for state in sensor_order.MemberState:
+            steps = [
+                f"{kind.__name__} -> {after.name}"
+                for (at, kind), after in transitions.items()
+                if at is state
+            ]
+            rows.append([mode.name, state.name, ", ".join(steps)])
+    return table(["mode", "in state", "accepts, and goes to"], rows)
 
 
 KINDS = [
@@ -100,12 +108,12 @@ def rounds() -> str:
     rows.append(
         ["all", *(_both(plan.bytes_down_per_client, plan.bytes_up_per_client) for plan in plans)]
     )
-    rows.append(["of these the graph's proof", *(_cell(plan.bytes_graph_proof) for plan in plans)])
+    rows.append(["of these the graph's proof", *(cell(plan.bytes_graph_proof) for plan in plans)])
     return table(["round", *(f"{threat.value}, {graph.value}" for threat, graph in KINDS)], rows)
 
 
 def _both(down: int, up: int) -> str:
-    return f"{_cell(down)} / {_cell(up)}" if down or up else ""
+    return f"{cell(down)} / {cell(up)}" if down or up else ""
 
 
 def complete_thresholds() -> str:
@@ -277,7 +285,7 @@ def _params(
     )
 
 
-def lsa_bill(clients: int, dim: int, **options: object) -> lightsecagg.Plan:
+def lsa_bill(clients: int, dim: int, **options: Any) -> lightsecagg.Plan:
     """Return a plan of the other protocol, with its exact bytes and without measuring seconds."""
     params = lightsecagg.Params.recommend(clients=clients, dim=dim, **options)
     return lightsecagg.plan(params, units=lsa_calibration.free())
@@ -317,7 +325,8 @@ def lsa_bytes() -> str:
         (1000, 0.05, 0.3),
         (1000, 0.45, 0.3),
     ]:
-        cohort = {"clients": clients, "dim": 100_000, "corrupt": bad, "dropout": gone}
+        cohort: dict[str, Any] = {"clients": clients, "dim": 100_000}
+        cohort |= {"corrupt": bad, "dropout": gone}
         ours = lsa_bill(**cohort)
         theirs = bill(secagg.Params.recommend(**cohort))
         params = ours.params
@@ -325,69 +334,6 @@ def lsa_bytes() -> str:
         rows.append([*row, ours.expansion, theirs.expansion])
     head = ["clients", "corrupt", "dropout", "U - T", "m", "LightSecAgg", "pairwise masks"]
     return table(head, rows)
-
-
-def _survey(table_name: str) -> tuple[dict[str, Domain], list[Any]]:
-    """Return the categorical attributes of a bundled table, and their frequencies."""
-    attributes: dict[str, Domain] = {}
-    frequencies = []
-    loaded = datasets.load(table_name)
-    for name in loaded.column_names:
-        column = loaded.column(name).combine_chunks()
-        if hasattr(column, "dictionary"):
-            attributes[name] = Categorical(column.dictionary.to_pylist())
-            counts = np.bincount(column.indices, minlength=len(column.dictionary))
-            frequencies.append(counts / len(column))
-    return attributes, frequencies
-
-
-def _quiet(**chosen: Any) -> multidim.Params:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", multidim.PrivacyWarning)
-        return multidim.Params(**chosen)
-
-
-FAKED = [("rs+fd", "grr"), ("rs+fd", "oue-z"), ("rs+fd", "oue-r"), ("rs+fd", "adp")]
-
-
-def survey_epsilons() -> str:
-    """Return what the published epsilon ln 3 of RS+FD really is."""
-    rows: list[list[object]] = []
-    for name in ("adult", "nursery"):
-        attributes, _ = _survey(name)
-        for protocol, oracle in FAKED:
-            one = _quiet(
-                attributes=attributes,
-                epsilon=math.log(3),
-                protocol=protocol,
-                oracle=oracle,
-                calibration="published",
-            )
-            values = (one.epsilon_published, one.epsilon_attribute, one.epsilon_tuple)
-            rows.append([name, f"{protocol}[{oracle}]", *(f"{value:.3f}" for value in values)])
-    return table(["table", "survey", "published", "one attribute", "any two tuples"], rows)
-
-
-def survey_errors() -> str:
-    """Return expected errors at equal exact epsilon 1."""
-    rows: list[list[object]] = []
-    every = [("spl", "adp"), ("smp", "adp"), ("smp", "ss"), *FAKED]
-    for name in ("adult", "nursery"):
-        attributes, frequencies = _survey(name)
-        users = datasets.info(name).rows
-        for protocol, oracle in every:
-            row: list[object] = [name, f"{protocol}[{oracle}]"]
-            for about in ("tuple", "attribute", "published"):
-                one = _quiet(
-                    attributes=attributes,
-                    epsilon=1.0,
-                    protocol=protocol,
-                    oracle=oracle,
-                    calibration=about,
-                )
-                row.append(f"{multidim.mse_theory(one, users, frequencies):.2e}")
-            rows.append(row)
-    return table(["table", "survey", "tuple", "attribute", "published"], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -402,6 +348,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "lsa-rounds": lsa_rounds,
     "lsa-checks": lsa_checks,
     "lsa-bytes": lsa_bytes,
+    "sensor-checks": sensor_checks,
+    "sensor-states": sensor_states,
     "survey-epsilons": survey_epsilons,
     "survey-errors": survey_errors,
 }

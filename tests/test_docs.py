@@ -29,6 +29,9 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 SECAGG_PAGE = (ROOT / "docs" / "secagg.md").read_text(encoding="utf-8")
 
 
+sys.path.append(str(ROOT / "scripts"))  # its modules import each other
+
+
 def load_script(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -196,10 +199,8 @@ SHARED = documented_flags(section(CLI_PAGE, "## Options of every command"))
 def test_options_of_each_command_are_documented(name, command):
     assert f"`privagg {name}" in CLI_PAGE
     heading = "## `privagg data list`, `privagg data show`" if name[:4] == "data" else None
-    sections = {"simulate secagg", "plan secagg", "audit secagg", "keys new", "keys show"}
-    sections |= {"simulate multidim", "plan ldp", "audit ldp"}
-    sections |= {f"ldp {step}" for step in ("init", "randomize", "aggregate", "estimate")}
-    if name in sections or name.startswith("bench "):
+    sections = {"keys new", "keys show"}
+    if name in sections or name.startswith(("simulate ", "plan ", "audit ", "ldp ", "bench ")):
         heading = f"## `privagg {name}`"
     own = documented_flags(section(CLI_PAGE, heading)) if heading else set()
     assert flags(command) - SHARED - own == set()
@@ -236,6 +237,23 @@ def test_json_keys_are_documented(words, heading):
     own = dict(zip(("Of `simulate`", "Of `plan`"), own.split("Of `plan` also:"), strict=True))
     cells = first_cells(shared) + first_cells(own[heading])
     assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(json.loads(output))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "sensor", "--nodes", "30", "--area", "80"],
+        ["audit", "sensor", "--protocol", "cmt", "--runs", "10"],
+    ],
+    ids=["simulate", "audit"],
+)
+def test_json_keys_of_sensor_networks_are_documented(words):
+    line = [sys.executable, "-m", "privagg", *words, "--json", "--quiet"]
+    output = subprocess.run(line, cwd=ROOT, capture_output=True, check=True).stdout
+    text = section(CLI_PAGE, f"## `privagg {words[0]} sensor`")
+    cells = first_cells("| key |" + text.split("| key |")[1])
+    keys = json.loads(output)
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(keys) - {"schema_version"}
 
 
 def test_configuration_example_is_toml_of_the_command():

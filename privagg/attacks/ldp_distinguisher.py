@@ -22,7 +22,7 @@ from privagg import entropy as entropies
 from privagg._validate import whole
 from privagg.attacks.ldp_binomial import lower_bound, upper_bound
 from privagg.attacks.ldp_classifiers import unpacked
-from privagg.attacks.ldp_guess import supports
+from privagg.attacks.ldp_guess import chunks, supports
 from privagg.errors import UsageError
 from privagg.mechanisms import FrequencyOracle
 from privagg.protocols.multidim import Params, Protocol, TupleReports, randomize_codes
@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 _THRESHOLDS = 64
+
+_CHUNK = 1 << 16
+"""Reports of a survey that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,13 @@ def distinguish_oracle(
     source = entropies.from_seed(seed).spawn("distinguisher")
     scores = []
     for number, value in enumerate((0, oracle.k - 1)):
-        codes = np.full(count, value, np.uint32)
-        reports = oracle.randomize_codes(codes, source.spawn(str(number)))
-        found = supports(oracle, reports)
-        scores.append(found[:, 0] - found[:, -1])
+        own = source.spawn(str(number))
+        parts = []
+        for part in chunks(oracle, count):
+            reports = oracle.randomize_codes(np.full(part, value, np.uint32), own)
+            found = supports(oracle, reports)
+            parts.append(found[:, 0] - found[:, -1])
+        scores.append(np.concatenate(parts))
     bound = _bound(scores[0], scores[1], confidence)
     return LowerBound(
         bound, oracle.epsilon, oracle.epsilon_realised, count - count // 2, confidence, "value"
@@ -127,9 +133,13 @@ def distinguish_tuples(
     source = entropies.from_seed(seed).spawn("distinguisher")
     scores = []
     for number, values in enumerate((first, second)):
-        codes = [np.full(count, value, np.uint32) for value in values]
-        reports = randomize_codes(params, codes, source.spawn(str(number)))
-        scores.append(tuple_log_ratio(params, reports, first, second))
+        own, parts = source.spawn(str(number)), []
+        for start in range(0, count, _CHUNK):
+            size = min(_CHUNK, count - start)
+            codes = [np.full(size, value, np.uint32) for value in values]
+            reports = randomize_codes(params, codes, own)
+            parts.append(tuple_log_ratio(params, reports, first, second))
+        scores.append(np.concatenate(parts))
     bound = _bound(scores[0], scores[1], confidence)
     exact = params.epsilon_tuple if adjacency == "tuple" else params.epsilon_attribute
     return LowerBound(bound, params.epsilon, exact, count - count // 2, confidence, adjacency)

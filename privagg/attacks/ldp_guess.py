@@ -19,7 +19,9 @@ Arcolezi et al., PVLDB 2023, section 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +41,11 @@ from privagg.mechanisms import (
 )
 from privagg.mechanisms._kernels.hashing import hash_values
 
-__all__ = ["GuessSuccess", "guess", "guess_success", "guessing_rate", "supports"]
+__all__ = ["GuessSuccess", "chunks", "guess", "guess_success", "guessing_rate", "supports"]
 
+
+_MOST_SUPPORTS = 1 << 21
+"""Supports of values that are held at once."""
 
 _MOST_KINDS = 1 << 14
 """Different reports, each of which is decoded by itself."""
@@ -88,9 +93,12 @@ def guess_success(oracle: FrequencyOracle, *, trials: int = 4000, seed: int = 0)
     """
     count = whole("trials", trials, 1, 10**8)
     rng = np.random.default_rng(seed)
-    codes = rng.integers(0, oracle.k, count, dtype=np.uint32)
-    reports = oracle.randomize_codes(codes, entropies.from_seed(seed).spawn("guess"))
-    success = float((guess(oracle, reports, rng) == codes).mean())
+    source = entropies.from_seed(seed).spawn("guess")
+    right = 0
+    for part in chunks(oracle, count):
+        codes = rng.integers(0, oracle.k, part, dtype=np.uint32)
+        right += int((guess(oracle, oracle.randomize_codes(codes, source), rng) == codes).sum())
+    success = right / count
     expected = guessing_rate(oracle)
     return GuessSuccess(
         trials=count,
@@ -100,6 +108,13 @@ def guess_success(oracle: FrequencyOracle, *, trials: int = 4000, seed: int = 0)
         exact=expected is not None and not isinstance(oracle, LocalHashing),
         baseline=1 / oracle.k,
     )
+
+
+def chunks(oracle: FrequencyOracle, count: int) -> Iterator[int]:
+    """Yield numbers of reports that add up to `count`, of few enough to hold all their supports."""
+    most = max(1, _MOST_SUPPORTS // oracle.k)
+    for start in range(0, count, most):
+        yield min(most, count - start)
 
 
 def guessing_rate(oracle: FrequencyOracle) -> float | None:
@@ -133,12 +148,13 @@ def supports(oracle: FrequencyOracle, reports: Reports) -> NDArray[np.float64]:
     """Return how much each report speaks for each value, ``(n, k)``.
 
     For any one report it grows with the report's probability under the value, so that the largest
-    is the likeliest value and differences order likelihood ratios. Steps are 1 or more, except with
-    SHE, whose entries are logarithms of ratios.
+    is the likeliest value and differences order likelihood ratios.
     """
     first, n = reports.columns[0], len(reports)
     if n == 0:
         raise UsageError("reports", "none", "at least one")
+    if isinstance(oracle, GRR):
+        return np.asarray(np.eye(oracle.k)[first])
     if isinstance(oracle, SHE):
         counts = np.asarray(oracle.channel.counts, np.float64)
         return np.asarray(np.log(counts[1] / counts[0])[first.reshape(n, -1)])
@@ -162,8 +178,16 @@ def supports(oracle: FrequencyOracle, reports: Reports) -> NDArray[np.float64]:
     if len(kinds) > _MOST_KINDS:
         hint = "Attack it over fewer values."
         raise UsageError("oracle", oracle.name, f"up to {_MOST_KINDS} different reports", hint)
-    at = [int(np.flatnonzero(which.reshape(-1) == kind)[0]) for kind in range(len(kinds))]
-    rows = [oracle.estimate(oracle.aggregate(reports[i : i + 1]), post=None).raw for i in at]
-    every = np.round(np.stack(rows), 9)
-    steps = np.searchsorted(np.unique(every), every).astype(np.float64)
-    return np.asarray(steps[which.reshape(-1)])
+    rows = [_decoded(oracle, tuple(kind)) for kind in kinds.tolist()]
+    return np.asarray(np.stack(rows)[which.reshape(-1)])
+
+
+@lru_cache(maxsize=1 << 12)
+def _decoded(oracle: FrequencyOracle, numbers: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the raw estimates of a single report, rounded: equal ones are equal."""
+    columns = tuple(
+        np.array([number], column.dtype)
+        for number, column in zip(numbers, oracle.layout, strict=True)
+    )
+    state = oracle.aggregate(Reports(oracle.digest, oracle.layout, columns))
+    return np.asarray(np.round(oracle.estimate(state, post=None).raw, 9))

@@ -147,7 +147,7 @@ def _best_hash(k: int, g: int, targets: int, seed: int) -> int:
 def survey_gain(
     params: Params, *, fraction: float = 0.05, frequency: float = 0.0
 ) -> dict[str, Poisoning]:
-    """Return what fake respondents gain for one value of every attribute, by attribute.
+    """Return what fake respondents gain for the first value of every attribute, by attribute.
 
     One made-up report pushes a value of each attribute with ``spl`` and with fakes; with ``smp`` it
     pushes one attribute, named by the attacker: the gain is then of the attribute that all fake
@@ -160,8 +160,7 @@ def survey_gain(
         if params.protocol.faked:
             field = params.fields[at]
             p, q = float(field.p), float(field.q)
-            # The mean over values of what a fake supports.
-            fake = float(field.fake_support.mean())
+            fake = float(field.fake_support[0])
             gain = part * ((params.d - q - (params.d - 1) * fake) / (p - q) - honest)
             found[name] = Poisoning(part, 1, 1.0, gain, part * (1 - honest))
             continue

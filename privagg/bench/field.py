@@ -1,10 +1,10 @@
-"""Fields: their arithmetic, and secret sharing on it."""
+"""Fields: their arithmetic, and what is built on it: secret sharing, the coded masks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from privagg.bench import arithmetic, peers_field, sharing
+from privagg.bench import arithmetic, lightsecagg, peers_field, sharing
 from privagg.bench.clock import cycles_per_second
 from privagg.bench.rows import Step, report
 from privagg.errors import UsageError
@@ -12,7 +12,7 @@ from privagg.report import Report
 
 __all__ = ["PARTS", "bench"]
 
-PARTS = ("arithmetic", "sharing")
+PARTS = ("arithmetic", "sharing", "lightsecagg")
 """What can be timed."""
 
 
@@ -29,12 +29,12 @@ def bench(
     against_flower: bool = False,
     step: Step = lambda phase, done, total: None,
 ) -> Report:
-    """Time the arithmetic of the fields, and Shamir's secret sharing and its parts.
+    """Time the arithmetic of the fields, Shamir's secret sharing, and LightSecAgg's code.
 
     Parameters
     ----------
     parts : collection of str
-        ``arithmetic``, ``sharing`` or both.
+        Some of :data:`PARTS`.
     length : int
         Elements of the vectors that are multiplied.
     columns : int
@@ -43,7 +43,7 @@ def bench(
     transform : int
         Length of the number-theoretic transforms, a power of two from 4.
     clients : int
-        Shares of a secret, n.
+        Shares of a secret, n; and the cohort whose masks are coded, of which 30 % leave.
     threshold : int, optional
         Shares that rebuild it, t; two thirds of `clients` if left out.
     secrets : int
@@ -76,6 +76,7 @@ def bench(
     )
     works = calculations if "arithmetic" in parts else []
     works += shares if "sharing" in parts else []
+    works += lightsecagg.works(clients=clients, repeats=repeats) if "lightsecagg" in parts else []
     cases = []
     for done, work in enumerate(works):
         step("fields", done, len(works))

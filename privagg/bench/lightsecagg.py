@@ -1,6 +1,6 @@
 """What a server waits for after the last answer: coded masks decoded, or pairwise masks taken off.
 
-:func:`cases` gives what ``privagg bench`` shows of LightSecAgg: the encoding of a client's mask,
+:func:`works` gives what ``privagg bench`` shows of LightSecAgg: the encoding of a client's mask,
 and the decoding of the sum of masks beside a NumPy one on arrays of Python integers, and beside the
 unmasking of the same cohort after Bonawitz et al.
 """
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from privagg import field as fields
 from privagg import keys, prg
 from privagg.bench.clock import race
-from privagg.bench.rows import OURS, Case, Row, Step
+from privagg.bench.rows import OURS, Case, Row
 from privagg.entropy import OS
 from privagg.protocols import secagg
 from privagg.protocols.lightsecagg import Params, client_work
 from privagg.protocols.secagg import pairing
 
-__all__ = ["cases", "decoding", "encoding"]
+__all__ = ["decoding", "encoding", "works"]
 
 _SEEDS = 64
 _PAIRS = 50
@@ -30,16 +30,15 @@ _OBJECTS = 200_000
 """Multiplications of Python integers that are timed; the rest is as many times as long."""
 
 
-def cases(
+def works(
     *,
     clients: int = 1000,
     dim: int = 100_000,
     dropped: float = 0.3,
     corrupt: float = 0.05,
     repeats: int = 5,
-    step: Step = lambda phase, done, total: None,
-) -> list[Case]:
-    """Time a client's encoding and the server's decoding.
+) -> list[Callable[[], Case]]:
+    """Return what times a client's encoding and the server's decoding, to be called in turn.
 
     Parameters
     ----------
@@ -49,8 +48,6 @@ def cases(
         Fractions of the clients.
     repeats : int
         Repetitions, whose median is shown.
-    step : callable
-        Progress: phase, done, total.
 
     Raises
     ------
@@ -58,12 +55,7 @@ def cases(
         As the parameters of both protocols.
     """
     params = Params.recommend(clients=clients, dim=dim, corrupt=corrupt, dropout=dropped)
-    step("lightsecagg", 0, 2)
-    found = [encoding(params, repeats)]
-    step("lightsecagg", 1, 2)
-    found.append(decoding(params, repeats))
-    step("lightsecagg", 2, 2)
-    return found
+    return [lambda: encoding(params, repeats), lambda: decoding(params, repeats)]
 
 
 def encoding(params: Params, repeats: int = 5) -> Case:

@@ -101,7 +101,7 @@ def bench(
     hertz = cycles_per_second()
     cases: list[Case] = []
     plans: list[dict[str, object]] = []
-    with engine_of(workers) as engine:
+    with engine_of(max(cells, key=lambda cell: cell.clients), workers) as engine:
         _run(secagg.Params.recommend(clients=8, dim=16, clip=1.0, prg=prg), 0, engine)
         for done, params in enumerate(cells):
             step("rounds", done, len(cells))

@@ -67,7 +67,9 @@ def open_safetensors(path: Path) -> Arrays:
     return Arrays(path.name, shapes, dtypes, whole, row)
 
 
-def read_table(path: Path, header: bool | None = None) -> dict[str, Any]:
+def read_table(
+    path: Path, header: bool | None = None, row: str = "a row for each client"
+) -> dict[str, Any]:
     """Read a table as pyarrow columns by name.
 
     Parameters
@@ -77,6 +79,8 @@ def read_table(path: Path, header: bool | None = None) -> dict[str, Any]:
     header : bool, optional
         Whether the first line of a CSV file names the columns; without names they are called
         ``f0``, ``f1``, ... By default it does, unless it could be a row of numbers.
+    row : str
+        What a row is, for the messages.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def read_table(path: Path, header: bool | None = None) -> dict[str, Any]:
             fits_memory(path.name, 8 * size.num_rows * size.num_columns)
             table = parquet.read_table(path)
         else:
-            _no_blank_line(path)
+            _no_blank_line(path, row)
             table = _csv(path, header)
             if header is None and _may_be_a_row(table.column_names):
                 raise UsageError(
@@ -111,7 +115,7 @@ def read_table(path: Path, header: bool | None = None) -> dict[str, Any]:
     if twice is not None:
         raise UsageError(path.name, f"two columns {twice!r}", "columns with distinct names")
     if table.num_rows == 0:
-        raise UsageError(path.name, "no rows", "a row for each client")
+        raise UsageError(path.name, "no rows", row)
     return dict(zip(names, table.columns, strict=True))
 
 
@@ -187,7 +191,7 @@ def _csv(path: Path, header: bool | None, types: dict[str, Any] | None = None) -
         ) from error
 
 
-def _no_blank_line(path: Path) -> None:
+def _no_blank_line(path: Path, row: str) -> None:
     """Refuse a blank line: it may be a client whose number is missing, so it is never skipped."""
     quoted = False
     # Every byte is a character of Latin-1; only line ends, blanks and quotes matter here.
@@ -197,8 +201,8 @@ def _no_blank_line(path: Path) -> None:
                 raise UsageError(
                     f"{path.name}, line {number}",
                     "a blank line",
-                    "a row for each client",
-                    "Take it out, or give the client its numbers.",
+                    row,
+                    "Take it out, or fill it.",
                 )
             quoted ^= line.count('"') % 2 == 1
 

@@ -27,7 +27,7 @@ KNOWLEDGE = ("marginals", "estimates", "nothing")
 )
 @click.option(
     "--values",
-    type=click.IntRange(2, 2**16),
+    type=click.IntRange(2, 4096),
     metavar="K",
     help="Attack every frequency oracle over so many values.",
 )
@@ -87,7 +87,7 @@ KNOWLEDGE = ("marginals", "estimates", "nothing")
 )
 @click.option(
     "--trials",
-    type=click.IntRange(100, 10**8),
+    type=click.IntRange(100, 10**6),
     default=20_000,
     show_default=True,
     metavar="INT",

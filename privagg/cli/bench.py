@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 
 from privagg.cli.common import Options, command, emit, progress
+from privagg.errors import UsageError
 
 __all__ = ["field_command", "ldp_command", "prg_command", "secagg_command"]
 
@@ -67,14 +70,14 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
 )
 @click.option(
     "--part",
-    type=click.Choice(["arithmetic", "sharing"]),
+    type=click.Choice(["arithmetic", "sharing", "lightsecagg"]),
     multiple=True,
     help="What is timed; may be repeated; everything if left out.",
 )
 @_count("--length", 1 << 16, "Elements of the vectors that are multiplied.")
 @_count("--columns", 5000, "Columns of the matrices, 100 x 70 by 70 x INT.")
 @_count("--transform", 1 << 20, "Length of the transforms, a power of two.")
-@_count("--clients", 1000, "Shares of a secret.")
+@_count("--clients", 1000, "Shares of a secret; clients of LightSecAgg.")
 @click.option(
     "--threshold",
     type=click.IntRange(min=2),
@@ -82,23 +85,48 @@ def prg_command(options: Options, against: str | None, **values: int) -> None:
     help="Shares that rebuild it; two thirds of the clients if left out.",
 )
 @_count("--secrets", 1000, "Secrets rebuilt at once.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="With cuda: what CUDA arrays can do, beside one core, on larger arrays.",
+)
 @_repeats(9)
 @_AGAINST
 def field_command(
-    options: Options, part: tuple[str, ...], against: str | None, **values: Any
+    options: Options, part: tuple[str, ...], against: str | None, device: str, **values: Any
 ) -> None:
-    """Time fields and secret sharing.
+    """Time fields, secret sharing and the coded masks of LightSecAgg.
 
     Beside NumPy, plain Python integers, and the libraries that are installed, with the floors that
     multiplications and memory set. What would take too long is extrapolated from a small case, and
     says so.
     """
+    if device == "cuda":
+        _field_on_cuda(options, values)
+        return
     from privagg.bench import field
 
     with progress(options) as step:
         report = field.bench(
             parts=part or field.PARTS, **values, against_flower=against is not None, step=step
         )
+    emit(report, options)
+
+
+def _field_on_cuda(options: Options, values: dict[str, Any]) -> None:
+    """Time the device; sizes that were not given are larger than the processor's."""
+    source = get_current_context().get_parameter_source
+    given = [name for name in values if source(name) is not ParameterSource.DEFAULT]
+    for name in ("part", "against", "clients", "threshold", "secrets"):
+        if source(name) is not ParameterSource.DEFAULT:
+            raise UsageError(name, "given with --device cuda", "--device cpu, or none of it")
+    from privagg.bench import field_cuda
+
+    chosen = {name: values[name] for name in given}
+    with progress(options) as step:
+        report = field_cuda.bench(**chosen, step=step)
     emit(report, options)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import import_module, metadata
-from importlib.util import find_spec
+from importlib import metadata
 from typing import Any
 
 from privagg import __version__
@@ -34,8 +33,9 @@ EXTRAS = {
     "torch": ("torch", "opacus"),
     "flower": ("flwr",),
     "plots": ("matplotlib", "jinja2"),
+    "audit": ("scipy",),
     "notebooks": ("jupyterlab", "ipykernel"),
-    "gpu": ("numba-cuda",),
+    "gpu": ("numba-cuda", "cuda-toolkit"),
 }
 """The packages of each extra, as in ``pip install 'privagg[plots]'``."""
 
@@ -97,7 +97,7 @@ def _tables(
         ["processor", f"{cpu['name']}, {cpu['usable_cores']} of {cpu['cores']} cores usable"],
         ["its instructions", ", ".join(cpu["features"]) or "none of those that matter here"],
         *(["mask stream " + suite, path] for suite, path in data["mask_stream"].items()),
-        ["GPU", ", ".join(gpu["devices"]) or gpu["reason"]],
+        ["GPU", _gpu_line(gpu)],
     ]
     return [
         Table("Speed", ["what", "state"], speed),
@@ -151,14 +151,26 @@ def _cpu() -> dict[str, Any]:
 
 
 def _gpu() -> dict[str, Any]:
-    if find_spec("numba_cuda") is None:
-        return {"available": False, "devices": [], "reason": "numba-cuda is not installed"}
-    cuda: Any = import_module("numba.cuda")
-    if not cuda.is_available():
-        return {"available": False, "devices": [], "reason": "no CUDA driver or device found"}
-    names = [device.name for device in cuda.gpus.lst]
-    texts = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
-    return {"available": True, "devices": texts, "reason": ""}
+    from privagg._cuda.state import state
+
+    found = state()
+    return {
+        "available": not found.reason,
+        "devices": [device.name for device in found.devices],
+        "capabilities": [device.capability for device in found.devices],
+        "numba_cuda": found.numba_cuda,
+        "driver": found.driver,
+        "reason": found.reason,
+    }
+
+
+def _gpu_line(gpu: dict[str, Any]) -> str:
+    """Return devices with their capabilities and the driver; or what is missing."""
+    named = zip(gpu["devices"], gpu["capabilities"], strict=True)
+    parts = [f"{name} (compute capability {capability})" for name, capability in named]
+    if gpu["driver"] is not None:
+        parts.append(f"driver for CUDA {gpu['driver']}")
+    return "; ".join([*parts, *([gpu["reason"]] if gpu["reason"] else [])])
 
 
 def _mask_stream() -> dict[str, str]:

@@ -28,6 +28,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_secagg:secagg",
                 "Run a secure aggregation round with all its parties in this process.",
             ),
+            "sensor": Leaf(
+                "privagg.cli.simulate_sensor:sensor",
+                "Simulate a sensor network that aggregates without showing single readings.",
+            ),
             "multidim": Leaf(
                 "privagg.cli.simulate_multidim:multidim",
                 "Simulate a survey of several attributes under local differential privacy.",
@@ -90,6 +94,14 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf(
                 "privagg.cli.audit_secagg:secagg",
                 "Audit a secure aggregation round from its transcript.",
+            ),
+            "linear": Leaf(
+                "privagg.cli.audit_linear:linear",
+                "Audit who took part in which rounds: whose input the sums give away, and when.",
+            ),
+            "sensor": Leaf(
+                "privagg.cli.audit_sensor:sensor",
+                "Attack the protocols of sensor networks and count the readings found.",
             ),
             "ldp": Leaf(
                 "privagg.cli.audit_ldp:ldp",

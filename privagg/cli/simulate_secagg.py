@@ -253,7 +253,7 @@ def secagg(
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
     try:
-        with engine_of(workers) as engine:  # its processes start while kernels are made ready
+        with engine_of(params, workers) as engine:  # starts while kernels are made ready
             sample = inputs if folder is None else _secagg_streamed.sample(inputs)
             warm_up(params, sample, lambda text: note(options, text))
             began = time.perf_counter()
@@ -369,7 +369,7 @@ def _workers(params: Params, given: int | None, options: Options) -> int:
     from privagg.protocols.secagg import recommended_workers
 
     if given is not None:
-        return given
+        return min(given, params.clients)
     chosen = recommended_workers(params)
     if chosen > 1:
         note(options, f"--workers {chosen}: one for each core.")

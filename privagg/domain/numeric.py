@@ -45,6 +45,16 @@ class _Range(Domain):
         return self._steps
 
     @property
+    def low(self) -> float:
+        """The smallest value."""
+        return self._low
+
+    @property
+    def high(self) -> float:
+        """The largest value."""
+        return self._high
+
+    @property
     def unknown(self) -> str:
         """What happens to numbers out of range: ``"refuse"`` or ``"clip"``."""
         return self._unknown

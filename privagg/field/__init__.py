@@ -5,6 +5,9 @@ limbs (:data:`F128`) has an axis of two words at the end. The functions check th
 call compiled kernels, or plain NumPy with ``PRIVAGG_JIT=0``; both give the same results. Fields
 with names are in :data:`FIELDS`; :func:`prime_field` and :func:`ring` make others. The default is
 :data:`M61`, integers modulo 2**61 - 1.
+
+Where the arrays are CUDA arrays, most functions compute on their device and leave the result there:
+:mod:`privagg.field.cuda.functions` says which, and what differs.
 """
 
 from privagg.field.arithmetic import add, inverse, mul, mul_add, neg, power, sub

@@ -12,6 +12,7 @@ import numpy as np
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, element_array, elements
+from privagg.field.devices import on_device
 from privagg.field.params import M61, Algebra, Field, Ring
 
 __all__ = ["add", "inverse", "mul", "mul_add", "neg", "power", "sub"]
@@ -33,6 +34,7 @@ def _alike(field: Algebra, **operands: object) -> tuple[Elements, ...]:
     return tuple(np.broadcast_arrays(*checked))
 
 
+@on_device
 def add(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     """Add, with NumPy broadcasting.
 
@@ -57,30 +59,35 @@ def add(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     return backend(field).add(left, right)
 
 
+@on_device
 def sub(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     """Return ``a - b`` in the field; arguments and errors as for :func:`add`."""
     left, right = _alike(field, a=a, b=b)
     return backend(field).sub(left, right)
 
 
+@on_device
 def mul(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     """Return ``a * b`` in the field; arguments and errors as for :func:`add`."""
     left, right = _alike(field, a=a, b=b)
     return backend(field).mul(left, right)
 
 
+@on_device
 def mul_add(a: Elements, b: Elements, c: Elements, field: Algebra = M61) -> Elements:
     """Return ``a * b + c`` in one pass; arguments and errors as for :func:`add`."""
     left, right, added = _alike(field, a=a, b=b, c=c)
     return backend(field).mul_add(left, right, added)
 
 
+@on_device
 def neg(a: Elements, field: Algebra = M61) -> Elements:
     """Return ``-a`` in the field; arguments and errors as for :func:`add`."""
     checked = element_array("a", a, field)
     return backend(field).sub(np.zeros_like(checked), checked)
 
 
+@on_device
 def power(a: Elements, exponent: int, field: Algebra = M61) -> Elements:
     """Raise every element to one non-negative power; ``0**0`` is 1.
 
@@ -123,6 +130,7 @@ def power(a: Elements, exponent: int, field: Algebra = M61) -> Elements:
     return result
 
 
+@on_device
 def inverse(a: Elements, field: Algebra = M61) -> Elements:
     """Invert every element: one exponentiation for all and three products each (Montgomery).
 

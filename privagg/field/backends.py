@@ -53,7 +53,6 @@ class Backend(Protocol):
         """Return the (t,) weights of interpolation at 0 from distinct, nonzero points."""
 
 
-@cache
 def backend(field: Algebra) -> Backend:
     """Return the arithmetic of `field`; Numba is imported at the first call that needs it.
 
@@ -63,6 +62,11 @@ def backend(field: Algebra) -> Backend:
         `field` is neither a field nor a ring.
     """
     check_algebra(field)
+    return _backend(field)
+
+
+@cache
+def _backend(field: Algebra) -> Backend:
     if not JIT:
         from privagg.field.plain import Plain
 

@@ -79,6 +79,7 @@ def element_array(name: str, value: object, field: Algebra, ndim: int | None = N
     limb_axes = int(field.limbs > 1)
     if (
         not isinstance(value, np.ndarray)
+        or isinstance(value, np.matrix)  # it would stay two-dimensional wherever a row is taken
         or value.dtype != field.dtype
         or (ndim is not None and value.ndim != ndim + limb_axes)
         or (limb_axes and (value.ndim == 0 or value.shape[-1] != field.limbs))

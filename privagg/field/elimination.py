@@ -28,6 +28,7 @@ from privagg.field.params import M61, Field
 __all__ = ["Elimination"]
 
 _BLOCK = 64  # rows held back
+_FULL = 4  # the kernel reads rows of the block by fours
 _PROBE = 64  # columns looked at first when searching for rows of zeros
 
 _Update = Callable[[Elements, Elements, Elements], None]
@@ -102,15 +103,17 @@ class Elimination:
         # The block: reduced by the kept rows and by earlier rows of the block only. `_ones` are the
         # positions of their pivots among the free columns, `_solver` the inverse of the square
         # matrix of the block's entries there, which is unit upper triangular.
-        self._block = self._zeros(_BLOCK, self.columns)
+        self._block = self._empty_block()
         self._solver = self._zeros(_BLOCK, _BLOCK)
-        self._ones: list[int] = []
-        self._times: list[int] = []
+        self._ones = np.zeros(_BLOCK, np.int64)
+        self._times = np.zeros(_BLOCK, np.int64)
+        self._held = 0
+        self._compiled = JIT and field.dtype == np.uint32 and 2 < field.modulus < 2**31
 
     @property
     def rank(self) -> int:
         """Dimension of the row space so far."""
-        return len(self._pivots) + len(self._ones)
+        return len(self._pivots) + self._held
 
     @property
     def rows_seen(self) -> int:
@@ -229,6 +232,9 @@ class Elimination:
     def _zeros(self, rows: int, columns: int) -> Elements:
         return np.zeros((rows, columns, *self._limbs), self.field.dtype)
 
+    def _empty_block(self) -> Elements:
+        return self._zeros(_BLOCK + -_BLOCK % _FULL, self._free.size)
+
     def _nonzero(self, values: Elements) -> NDArray[np.bool_]:
         return np.asarray(values.any(axis=-1) if self._limbs else values != 0)
 
@@ -246,23 +252,39 @@ class Elimination:
         grew = np.zeros(len(rows), np.bool_)
         start = 0
         while start < len(rows) and self._free.size:
-            part = rows[start : start + _BLOCK - len(self._ones)]
-            for index, row in enumerate(self._reduced(part)):
-                grew[start + index] = self._hold(row, self._seen + start + index)
+            part = self._reduced(rows[start : start + _BLOCK - self._held])
+            fresh = self._hold(part)
+            grew[start : start + len(part)] = fresh
+            times = np.flatnonzero(fresh) + self._seen + start
+            self._times[self._held : self._held + len(times)] = times
+            self._held += len(times)
             start += len(part)
-            if 2 * len(self._ones) >= _BLOCK or len(self._ones) == self._free.size:
+            if 2 * self._held >= _BLOCK or self._held == self._free.size:
                 self._merge()
         self._seen += len(rows)
         return grew
 
-    def _hold(self, row: Elements, time: int) -> bool:
-        """Reduce a row by the block's; hold it there if something is left."""
-        count = len(self._ones)
+    def _hold(self, rows: Elements) -> NDArray[np.bool_]:
+        """Reduce rows by the block's, in order; put those there of which something is left."""
+        if self._compiled:
+            from privagg.field.word_updates import hold_rows
+
+            state = (self._block, self._solver, self._ones, self._held)
+            return hold_rows(rows, *state, self.field.modulus)
+        grew = np.zeros(len(rows), np.bool_)
+        count = self._held
+        for index, row in enumerate(rows):
+            grew[index] = self._hold_one(row, count)
+            count += int(grew[index])
+        return grew
+
+    def _hold_one(self, row: Elements, count: int) -> bool:
+        """Do so with one row, when `count` are there; slow and obvious."""
         if count:
             # What multiples of the block's rows cancel the row's entries at their pivots.
             factors = self._zeros(1, count)
             solver = self._solver[:count, :count]
-            self._subtract(factors, row[self._ones][np.newaxis], solver)
+            self._subtract(factors, row[self._ones[:count]][np.newaxis], solver)
             factors = self._code.sub(np.zeros_like(factors), factors)
             self._subtract(row[np.newaxis], factors, self._block[:count])
         filled = self._nonzero(row)
@@ -279,16 +301,15 @@ class Elimination:
             self._solver[:count, count] = column[:, 0]
         self._solver[count, : count + 1] = 0
         self._solver[count, count] = elements(1, self.field)
-        self._ones.append(pivot)
-        self._times.append(time)
+        self._ones[count] = pivot
         return True
 
     def _merge(self) -> None:
         """Eliminate the block from the kept rows, and keep its rows too."""
-        count = len(self._ones)
+        count = self._held
         if not count:
             return
-        ones = np.array(self._ones)
+        ones = self._ones[:count].copy()
         negative, size = self._zeros(count, self._free.size), len(self._pivots)
         solver = np.ascontiguousarray(self._solver[:count, :count])
         self._subtract(negative, solver, self._block[:count])
@@ -307,8 +328,8 @@ class Elimination:
         self._pivots = np.concatenate([self._pivots, self._free[ones]])
         self._free = self._free[left]
         self._note_exposed(factors, solver)
-        self._ones, self._times = [], []
-        self._block = self._zeros(_BLOCK, self._free.size)
+        self._held = 0
+        self._block = self._empty_block()
 
     def _note_exposed(self, factors: Elements, solver: Elements) -> None:
         """Set the time at which unit vectors came in, of those that did with this block.
@@ -331,4 +352,4 @@ class Elimination:
         combinations[~old] = solver[alone[~old] - size]
         used = self._nonzero(combinations)
         last = count - 1 - np.argmax(used[:, ::-1], axis=1)
-        self._exposed[self._pivots[alone]] = np.array(self._times, np.int64)[last]
+        self._exposed[self._pivots[alone]] = self._times[last]

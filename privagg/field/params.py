@@ -217,15 +217,23 @@ def ring(bits: int) -> Ring:
     return _ring(whole("bits", bits, 1, 64))
 
 
-@cache
 def is_made_here(algebra: Algebra) -> bool:
     """Whether these parameters are those of a field or ring of this module, not put together."""
+    numbers = [algebra.modulus, algebra.bits, algebra.limbs]
+    numbers += [algebra.generator] if isinstance(algebra, Field) else []
+    plain = isinstance(algebra.name, str) and isinstance(algebra.dtype, np.dtype)
+    # Before anything is hashed or compared: what is put together can hold any object.
+    return plain and all(type(number) is int for number in numbers) and _is_made_here(algebra)
+
+
+@cache
+def _is_made_here(algebra: Algebra) -> bool:
     if isinstance(algebra, Ring):
-        return algebra.bits in range(1, 65) and algebra == _ring(algebra.bits)
+        return 1 <= algebra.bits <= 64 and algebra == _ring(algebra.bits)
     if algebra.name in FIELDS:
         return algebra == FIELDS[algebra.name]
     return (
-        algebra.modulus in range(2, 2**32)
+        2 <= algebra.modulus < 2**32
         and _is_prime(algebra.modulus)
         and algebra == _prime_field(algebra.modulus)
     )

@@ -8,6 +8,7 @@ from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, check_field, element_array, elements
+from privagg.field.devices import on_device
 from privagg.field.params import M61, Field
 
 __all__ = ["evaluate", "interpolate", "lagrange_weights", "lagrange_weights_at_zero", "vandermonde"]
@@ -15,6 +16,7 @@ __all__ = ["evaluate", "interpolate", "lagrange_weights", "lagrange_weights_at_z
 _BLOCK = 2**20  # elements of working memory in interpolate
 
 
+@on_device
 def evaluate(coefficients: Elements, points: Elements, field: Field = M61) -> Elements:
     """Evaluate m polynomials at n points.
 
@@ -46,6 +48,7 @@ def evaluate(coefficients: Elements, points: Elements, field: Field = M61) -> El
     )
 
 
+@on_device
 def lagrange_weights_at_zero(points: Elements, field: Field = M61) -> Elements:
     """Weights that turn values of a polynomial into its constant term.
 
@@ -75,6 +78,7 @@ def lagrange_weights_at_zero(points: Elements, field: Field = M61) -> Elements:
     return backend(field).lagrange_weights_at_zero(checked)
 
 
+@on_device
 def lagrange_weights(points: Elements, targets: Elements, field: Field = M61) -> Elements:
     """Weights that turn a polynomial's values at some points into its values at others.
 

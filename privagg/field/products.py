@@ -9,11 +9,13 @@ from __future__ import annotations
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, element_array
+from privagg.field.devices import on_device
 from privagg.field.params import M61, Algebra
 
 __all__ = ["dot", "matmul", "sum_rows", "weighted_sum"]
 
 
+@on_device
 def dot(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     """Sum the products of two vectors.
 
@@ -41,6 +43,7 @@ def dot(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     return backend(field).dot(left, right)
 
 
+@on_device
 def sum_rows(rows: Elements, field: Algebra = M61) -> Elements:
     """Add up the rows of a matrix.
 
@@ -64,6 +67,7 @@ def sum_rows(rows: Elements, field: Algebra = M61) -> Elements:
     return backend(field).sum_rows(element_array("rows", rows, field, ndim=2))
 
 
+@on_device
 def weighted_sum(weights: Elements, rows: Elements, field: Algebra = M61) -> Elements:
     """Sum rows, each times its weight.
 
@@ -95,6 +99,7 @@ def weighted_sum(weights: Elements, rows: Elements, field: Algebra = M61) -> Ele
     return backend(field).weighted_sum(left, right)
 
 
+@on_device
 def matmul(a: Elements, b: Elements, field: Algebra = M61) -> Elements:
     """Multiply two matrices.
 

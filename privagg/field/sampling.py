@@ -47,7 +47,7 @@ def uniform(source: ByteSource, shape: int | tuple[int, ...], field: Algebra = M
     UsageError
         `source` is none or returned the wrong number of bytes, or `shape` is no shape.
     """
-    if not isinstance(source, ByteSource):
+    if not isinstance(source, ByteSource) or isinstance(source, np.ndarray | np.generic):
         raise UsageError("source", describe(source), "an Entropy, such as privagg.entropy.OS")
     check_algebra(field)
     axes = shape_tuple(shape)
@@ -62,8 +62,9 @@ def _accepted(source: ByteSource, count: int, field: Algebra) -> Elements:
     """Draw `count` integers of as many bits as the modulus has; keep those below, in order."""
     size = field.dtype.itemsize * field.limbs * count
     raw = source.take(size)
-    if len(raw) != size:
-        raise UsageError("source", f"{len(raw)} bytes", f"the {size} bytes that were asked for")
+    if not isinstance(raw, bytes) or len(raw) != size:
+        found = f"{len(raw)} bytes" if isinstance(raw, bytes) else describe(raw)
+        raise UsageError("source", found, f"the {size} bytes that were asked for")
     words = np.frombuffer(raw, dtype=field.dtype.newbyteorder("<")).astype(field.dtype)
     words = words.reshape(count, field.limbs)
     words[:, -1] &= field.dtype.type(2 ** (field.bits - 64 * (field.limbs - 1)) - 1)

@@ -18,10 +18,11 @@ from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.field.backends import backend
 from privagg.field.checks import Elements, check_field, describe, element_array, elements
+from privagg.field.devices import on_device
 from privagg.field.params import GOLDILOCKS, Field
 from privagg.field.polynomials import vandermonde
 
-__all__ = ["inverse_ntt", "ntt", "polynomial_product", "root_of_unity"]
+__all__ = ["check_length", "inverse_ntt", "ntt", "polynomial_product", "root_of_unity"]
 
 _KEPT = 2**16  # longer tables of twiddle factors are made anew: they would pile up
 _SCHOOLBOOK = 32  # below this many coefficients products are made term by term
@@ -49,10 +50,11 @@ def root_of_unity(length: int, field: Field) -> int:
     """
     check_field(field)
     order = whole("length", length, 1, 2**128)
-    _check_length("length", order, field)
+    check_length("length", order, field)
     return pow(field.generator, (field.modulus - 1) // order, field.modulus)
 
 
+@on_device
 def ntt(a: Elements, field: Field) -> Elements:
     """Transform vectors: the values of polynomials at the powers of a root of unity.
 
@@ -77,10 +79,11 @@ def ntt(a: Elements, field: Field) -> Elements:
     """
     batch, shape = _vectors("a", a, field)
     n = batch.shape[1]
-    _check_length("a", n, field)
+    check_length("a", n, field)
     return _transform(batch, root_of_unity(n, field), 1, field).reshape(shape)
 
 
+@on_device
 def inverse_ntt(a: Elements, field: Field) -> Elements:
     """Undo :func:`ntt`: the coefficients of polynomials from their values at a root's powers.
 
@@ -103,7 +106,7 @@ def inverse_ntt(a: Elements, field: Field) -> Elements:
     """
     batch, shape = _vectors("a", a, field)
     n, p = batch.shape[1], field.modulus
-    _check_length("a", n, field)
+    check_length("a", n, field)
     root = pow(root_of_unity(n, field), -1, p)
     return _transform(batch, root, pow(n, -1, p), field).reshape(shape)
 
@@ -164,7 +167,8 @@ def _vectors(name: str, value: object, field: Field) -> tuple[Elements, tuple[in
     return batch, checked.shape
 
 
-def _check_length(name: str, length: int, field: Field) -> None:
+def check_length(name: str, length: int, field: Field) -> None:
+    """Raise :class:`UsageError` unless `field` has transforms of this length."""
     if length < 1 or length & (length - 1):
         raise UsageError(name, f"length {length}", "a power of two", "Fill up with zeros.")
     if length.bit_length() - 1 > field.two_adicity:

@@ -1,4 +1,4 @@
-"""Compiled updates of matrices modulo a prime below 2**32: ``target -= left @ right``.
+"""Compiled steps of elimination modulo a prime below 2**32: ``target -= left @ right``, and rows.
 
 What elimination spends its time on. Odd primes below 2**31 have the fast kernel: sums of two
 products fit 63 bits, a sum that reaches 2**63 loses the largest multiple of p below that, and what
@@ -9,11 +9,12 @@ times 2**64. Other primes take a kernel that sums the halves of products, and di
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg._jit import inlined, kernel
 from privagg.field.checks import Elements
 
-__all__ = ["subtract_product"]
+__all__ = ["hold_rows", "is_fast", "subtract_product"]
 
 _0, _2, _3, _32 = (np.uint64(k) for k in (0, 2, 3, 32))
 _LOW = np.uint64(2**32 - 1)
@@ -50,6 +51,25 @@ def _sum_two(
         one[i] = _kept(first + (a2 * z + a3 * w), multiple)
         other = _kept(two[i] + (b0 * x + b1 * y), multiple)
         two[i] = _kept(other + (b2 * z + b3 * w), multiple)
+
+
+@kernel
+def _sum_one(
+    sums: Elements,
+    right: Elements,
+    start: np.uint64,
+    stride: np.uint64,
+    a: Elements,
+    multiple: np.uint64,
+) -> None:
+    """Add four rows of `right`, times `a`, to one row of sums."""
+    second, third, fourth = start + stride, start + _2 * stride, start + _3 * stride
+    a0, a1, a2, a3 = a[0] & _LOW, a[1] & _LOW, a[2] & _LOW, a[3] & _LOW
+    for i in range(np.uint64(sums.size)):
+        x, y = np.uint64(right[start + i]), np.uint64(right[second + i])
+        z, w = np.uint64(right[third + i]), np.uint64(right[fourth + i])
+        first = _kept(sums[i] + (a0 * x + a1 * y), multiple)
+        sums[i] = _kept(first + (a2 * z + a3 * w), multiple)
 
 
 @inlined
@@ -112,6 +132,98 @@ def _fast(
 
 
 @kernel
+def _inverse(value: np.uint64, p: np.uint64) -> np.uint64:
+    """Fermat: ``value**(p - 2)``."""
+    result, power, exponent = np.uint64(1), value % p, p - _2
+    while exponent > _0:
+        if exponent & np.uint64(1):
+            result = result * power % p
+        power = power * power % p
+        exponent >>= np.uint64(1)
+    return result
+
+
+@kernel
+def _scaled(
+    row: Elements,
+    start: np.uint64,
+    factor: np.uint64,
+    out: Elements,
+    place: np.uint64,
+    n: np.uint64,
+    p: np.uint64,
+    negated: np.uint64,
+) -> None:
+    """Write a row times ``factor / 2**64``."""
+    for i in range(n):
+        value = np.uint64(row[start + i]) * (factor & _LOW)
+        quotient = _halved(_halved(value, p, negated), p, negated)
+        out[place + i] = np.uint32(quotient - (p if quotient >= p else _0))
+
+
+@kernel
+def _hold(
+    part: Elements,
+    block: Elements,
+    solver: Elements,
+    ones: NDArray[np.int64],
+    count: int,
+    n: int,
+    p: np.uint64,
+    multiple: np.uint64,
+    negated: np.uint64,
+    scale: np.uint64,
+    grew: NDArray[np.bool_],
+) -> int:
+    """Reduce rows by the block's; hold those of which something is left. See Elimination."""
+    most = ones.size
+    factors = np.zeros(most + 4, np.uint64)
+    sums = np.empty(min(n, _TILE), np.uint64)
+    for r in range(grew.size):
+        row = part[r * n : (r + 1) * n]
+        for k in range(count):
+            total = _0
+            for j in range(k + 1):
+                total += np.uint64(row[ones[j]]) * np.uint64(solver[j, k]) % p
+            factors[k] = total % p * scale % p
+        factors[count : count + 4] = _0
+        for begin in range(0, n, _TILE):
+            if count == 0:
+                break
+            width = min(n - begin, _TILE)
+            tile = sums[:width]
+            tile[:] = _0
+            for k in range(0, count, 4):
+                _sum_one(
+                    tile,
+                    block,
+                    np.uint64(k * n + begin),
+                    np.uint64(n),
+                    factors[k : k + 4],
+                    multiple,
+                )
+            _finish(tile, row, np.uint64(begin), p, negated)
+        pivot = 0
+        while pivot < n and row[pivot] == 0:
+            pivot += 1
+        if pivot == n:
+            continue
+        factor = _inverse(np.uint64(row[pivot]), p) * scale % p
+        _scaled(row, _0, factor, block, np.uint64(count * n), np.uint64(n), p, negated)
+        for k in range(count):
+            total = _0
+            for j in range(k, count):
+                total += np.uint64(solver[k, j]) * np.uint64(block[j * n + pivot]) % p
+            solver[k, count] = np.uint32((p - total % p) % p)
+        solver[count, :count] = np.uint32(0)
+        solver[count, count] = np.uint32(1)
+        ones[count] = pivot
+        grew[r] = True
+        count += 1
+    return count
+
+
+@kernel
 def _any(target: Elements, left: Elements, right: Elements, p: np.uint64) -> None:
     """Update for any prime below 2**32: halves of products are summed, then divided."""
     t, n = right.shape
@@ -150,7 +262,7 @@ def subtract_product(target: Elements, left: Elements, right: Elements, p: int) 
     (m, n), t = target.shape, len(right)
     if target.size == 0 or t == 0:
         return
-    if p == 2 or p >= 2**31:
+    if not is_fast(p):
         _any(target, np.ascontiguousarray(left), np.ascontiguousarray(right), np.uint64(p))
         return
     scaled = np.zeros((m, t + -t % 4), np.uint64)
@@ -158,13 +270,57 @@ def subtract_product(target: Elements, left: Elements, right: Elements, p: int) 
     scaled[:, :t] = left.astype(np.uint64) * factor % np.uint64(p)
     if t % 4:
         right = np.concatenate([right, np.zeros((-t % 4, n), np.uint32)])
-    multiple, negated = 2**63 // p * p, -pow(p, -1, 2**32) % 2**32
     _fast(
         target.reshape(-1),
         scaled.reshape(-1),
         np.ascontiguousarray(right).reshape(-1),
         n,
-        np.uint64(p),
-        np.uint64(multiple),
-        np.uint64(negated),
+        *_constants(p),
     )
+
+
+def hold_rows(
+    part: Elements,
+    block: Elements,
+    solver: Elements,
+    ones: NDArray[np.int64],
+    count: int,
+    p: int,
+) -> NDArray[np.bool_]:
+    """Take rows into a block of :class:`privagg.field.Elimination`, in place.
+
+    Parameters
+    ----------
+    part : ndarray of uint32, shape (m, n)
+        Rows, reduced by all that is not in the block; spoiled.
+    block : ndarray of uint32, shape (size, n)
+        Its first `count` rows are held; `size` is a multiple of 4, and at least ``count + m``.
+    solver : ndarray of uint32, shape (size, size)
+        The inverse of the held rows' entries at their pivots.
+    ones : ndarray of int64, shape (size,)
+        The held rows' pivots.
+    count : int
+        How many rows are held.
+    p : int
+        An odd prime below 2**31.
+
+    Returns
+    -------
+    ndarray of bool, shape (m,)
+        Which rows are held now, too.
+    """
+    grew = np.zeros(len(part), np.bool_)
+    n = part.shape[1]
+    scale = np.uint64(2**64 % p)
+    _hold(part.reshape(-1), block.reshape(-1), solver, ones, count, n, *_constants(p), scale, grew)
+    return grew
+
+
+def is_fast(p: int) -> bool:
+    """Whether a prime has the fast kernels."""
+    return 2 < p < 2**31
+
+
+def _constants(p: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Return p, its largest multiple up to 2**63, and ``-1 / p`` modulo 2**32."""
+    return np.uint64(p), np.uint64(2**63 // p * p), np.uint64(-pow(p, -1, 2**32) % 2**32)

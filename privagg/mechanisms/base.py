@@ -97,12 +97,18 @@ class Mechanism(ABC):
         return log_upper(self.ratio)
 
     @property
+    def delta(self) -> float:
+        """What the ratio may be missed by: 0, but for mechanisms that say otherwise."""
+        return 0.0
+
+    @property
     def guarantee(self) -> str:
         """What one report promises, in words."""
+        realised = f"{self.epsilon_realised:.6g}"
+        promise = f"({realised}, {self.delta:.6g})" if self.delta else realised
         return (
-            f"{self.epsilon_realised:.6g}-local differential privacy of one report (stated: "
-            f"{self.epsilon:.6g}); adjacency: one respondent's value replaced by any other of the "
-            f"{self.k} of the domain"
+            f"{promise}-local differential privacy of one report (stated: {self.epsilon:.6g}); "
+            f"adjacency: one respondent's value replaced by any other of the {self.k} of the domain"
         )
 
     @property

@@ -8,8 +8,10 @@ from typing import Any
 
 from privagg.domain import Domain, domain_from
 from privagg.errors import UsageError
+from privagg.mechanisms.additive import Gaussian, Laplace
 from privagg.mechanisms.base import Mechanism
 from privagg.mechanisms.count_mean_sketch import CMS, HCMS
+from privagg.mechanisms.duchi import Duchi, Hybrid
 from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
@@ -18,8 +20,10 @@ from privagg.mechanisms.longitudinal import LGRR, LOSUE
 from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
+from privagg.mechanisms.square_wave import SquareWave
 from privagg.mechanisms.subset import SubsetSelection
 from privagg.mechanisms.unary import OUE, SUE, UnaryEncoding
+from privagg.mechanisms.window import Piecewise
 
 __all__ = ["MECHANISMS", "make", "mechanism_from"]
 
@@ -43,6 +47,12 @@ _ALL: tuple[type[Mechanism], ...] = (
     LOSUE,
     LOLOHA,
     DBitFlip,
+    Laplace,
+    Duchi,
+    Piecewise,
+    Hybrid,
+    Gaussian,
+    SquareWave,
 )
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from privagg import entropy, field
+from privagg.bench import field as bench_field
 from privagg.bench import lightsecagg
 from privagg.protocols.lightsecagg import Params
 
 
 def test_cases_have_their_contestants():
-    seen = []
-    encoded, decoded = lightsecagg.cases(
-        clients=20, dim=200, dropped=0.2, repeats=2, step=lambda *at: seen.append(at)
-    )
+    works = lightsecagg.works(clients=20, dim=200, dropped=0.2, repeats=2)
+    encoded, decoded = [work() for work in works]
     assert [row.who for row in encoded.rows] == ["privagg LightSecAgg"]
     assert encoded.amount == 20 * 16 * 14  # N U ceil(d / (U - T))
     assert [row.who for row in decoded.rows] == [
@@ -26,7 +27,12 @@ def test_cases_have_their_contestants():
     assert [bool(row.extrapolated) for row in decoded.rows] == [False, True, True]
     assert f"{16 + 4 * 16} masks" in decoded.rows[2].extrapolated
     assert all(row.timing.median > 0 for row in (*encoded.rows, *decoded.rows))
-    assert seen[-1] == ("lightsecagg", 2, 2)
+
+
+def test_the_command_shows_them():
+    report = bench_field.bench(parts=["lightsecagg"], clients=20, repeats=2)
+    cases = json.loads(report.to_json())["cases"]
+    assert [case["name"].split(" ")[0] for case in cases] == ["a", "sum"]
 
 
 def test_the_object_product_is_the_decoders():

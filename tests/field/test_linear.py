@@ -115,7 +115,7 @@ def test_random_matrices(kind, data):
 
 
 @named
-@pytest.mark.parametrize("block", [1, 2, 3])
+@pytest.mark.parametrize("block", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(6))
 def test_blocks_of_any_size(kind, block, seed, monkeypatch):
     monkeypatch.setattr(elimination, "_BLOCK", block)

@@ -74,7 +74,7 @@ def test_keys_are_canonical_distinct_and_of_full_order():
     play, roster = at(Phase.SHARE_MASKS, honest)
     refused(play, edited(roster, 3, roster.keys[2].tobytes()), "a public key appears twice")
     play, roster = at(Phase.SHARE_MASKS, honest)
-    error = refused(play, edited(roster, 3, bytes(32)), "point of low order")
+    error = refused(play, edited(roster, 3, bytes(32)), "a public key that is a point of low order")
     assert error.peer == 3
 
 

@@ -13,19 +13,22 @@ CODE = """
 import hashlib, json, sys
 import numpy as np
 from privagg._jit import JIT
-from privagg.domain import Categorical
+from privagg.domain import Categorical, Floats
 from privagg.entropy import from_seed
-from privagg.mechanisms import MECHANISMS, ExponentialMechanism, make
+from privagg.mechanisms import MECHANISMS, ExponentialMechanism, NumericMechanism, make
 
 found = {"jit": JIT}
 for name in MECHANISMS:
     for k, epsilon, n in ((3, 0.7, 700), (70, 2.0, 3001), (300, 4.0, 900)):
         options = json.loads(sys.argv[1]) if name in ("cms", "hcms") else {}
-        mechanism = make(name, Categorical(range(k)), epsilon, **options)
+        numeric = issubclass(MECHANISMS[name], NumericMechanism)
+        domain = Floats(0, 1, steps=k - 1) if numeric else Categorical(range(k))
+        mechanism = make(name, domain, epsilon, **options)
         codes = np.random.default_rng(1).integers(0, k, n)
         reports = mechanism.randomize_codes(codes, from_seed(5))
         state = mechanism.aggregate(reports)
-        estimate = mechanism.estimate(state).values.round(12).tolist()
+        found_of = mechanism.estimate(state)
+        estimate = [found_of.raw] if numeric else found_of.values.round(12).tolist()
         data = reports.encode() + state.encode() + json.dumps(estimate).encode()
         found[f"{name} {k}"] = hashlib.sha256(data).hexdigest()
 found["exponential"] = [

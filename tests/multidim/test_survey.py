@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -428,3 +430,34 @@ def test_wide_rows():
 def test_attributes_of_any_kind():
     assert survey((2,), 1.0, protocol="rs+fd", oracle="grr").epsilon_tuple <= 1.0
     assert attributes(2)["a0"].size == 2
+
+
+@pytest.mark.parametrize(("protocol", "oracle"), FAKED)
+@pytest.mark.parametrize("post", ["norm-sub", "clip", "base-cut", "norm-cut", None])
+def test_one_respondent_gives_numbers(protocol, oracle, post):
+    """Raw estimates may all be negative; nothing becomes NaN by that."""
+    params = make(protocol, oracle)
+    for number in range(5):
+        aggregator = Aggregator(params)
+        aggregator.receive(randomize_codes(params, people(SIZES, 1), from_seed(number)))
+        for one in aggregator.estimate(post=post).values():
+            for numbers in (one.values, one.raw, one.variance, one.low, one.high):
+                assert np.isfinite(numbers).all()
+
+
+@pytest.mark.skipif(not kernels.JIT, reason="the plain path has numbers in place of bits")
+@pytest.mark.parametrize(("oracle", "most"), [("oue-z", 24), ("grr", 16), ("adp", 24)])
+def test_memory_per_respondent(oracle, most):
+    """100 values in nine attributes: 13 bytes a report, 16 in memory; no table of floats."""
+    sizes = (7, 16, 7, 14, 6, 5, 2, 41, 2)
+    params, n = make("rs+fd", oracle, math.log(3), sizes), 200_000
+    codes = people(sizes, n)
+    randomize_codes(params, [c[:10] for c in codes])  # kernels loaded
+    tracemalloc.start()
+    try:
+        reports = randomize_codes(params, codes, from_seed(1))
+        Aggregator(params).receive(reports)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / n < most + 4_000_000 / n

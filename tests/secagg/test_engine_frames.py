@@ -145,10 +145,8 @@ def test_a_frame_cut_short_is_the_end(cut):
 
 
 def test_frames_are_typed_and_never_pickles():
-    assert "pickle" not in Path(frames.__file__).read_text(encoding="utf-8").replace(
-        "never pickles", ""
-    )
+    assert "import pickle" not in Path(frames.__file__).read_text(encoding="utf-8")
     for data in (b"\x80\x04K\x01.", msgspec.msgpack.encode(["Turns", 3]), b"\xc0"):
         pipe = io.BytesIO(len(data).to_bytes(8, "little") + data)
-        with pytest.raises(msgspec.MsgspecError):
+        with pytest.raises(frames.BrokenFrameError):
             frames.read(pipe)

@@ -3,14 +3,14 @@
 A frame is its length (8 bytes, little-endian) and the encoding of one of the structs below. The
 pipe is private to the two processes. What is secret in it are clients' inputs, where messages are
 signed the identities that the run was given, and the keys of clients that left, which the server
-rebuilt.
+rebuilt: no frame shows its fields in its ``repr``, and none can be pickled.
 """
 
 from __future__ import annotations
 
 import mmap
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from privagg.protocols.secagg.params import Params
 __all__ = [
     "Agreements",
     "Answers",
+    "BrokenFrameError",
     "Failure",
     "Frame",
     "Open",
@@ -32,8 +33,10 @@ __all__ = [
     "Ready",
     "Seeds",
     "Turns",
+    "check_answer",
     "exception",
     "failure",
+    "greet",
     "pack_job",
     "pack_pairs",
     "pack_reply",
@@ -41,6 +44,7 @@ __all__ = [
     "unpack_job",
     "unpack_pairs",
     "unpack_reply",
+    "wait_for_greeting",
     "write",
 ]
 
@@ -48,8 +52,28 @@ _LENGTH = 8
 _MOST = 2**32 - 1
 """Bytes that MessagePack can hold in one field."""
 
+_LONGEST = 1 << 38
+"""Bytes that no frame has: more than a full field for each turn that is sent at once."""
 
-class Policy(msgspec.Struct, array_like=True, frozen=True):
+_GREETING = b"\x00privagg worker\x00"
+"""What a worker says first. Before it may come what an interpreter prints while it starts."""
+
+
+class BrokenFrameError(Exception):
+    """What came is no frame, or answers another question."""
+
+
+class _Quiet(msgspec.Struct, array_like=True, frozen=True):
+    """A struct that keeps what it holds to itself."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a frame may hold secrets and cannot be pickled")
+
+
+class Policy(_Quiet, frozen=True):
     """What clients insist on, and the public keys of their roster."""
 
     min_cohort: int
@@ -57,7 +81,7 @@ class Policy(msgspec.Struct, array_like=True, frozen=True):
     roster: tuple[bytes, ...] | None
 
 
-class Open(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Open(_Quiet, tag=True, frozen=True):
     """Make these clients."""
 
     params: Params
@@ -68,7 +92,7 @@ class Open(msgspec.Struct, tag=True, array_like=True, frozen=True):
     identities: list[bytes] | None
 
 
-class Numbers(msgspec.Struct, array_like=True, frozen=True):
+class Numbers(_Quiet, frozen=True):
     """A vector: its bytes, or where in a file they are."""
 
     dtype: str
@@ -78,7 +102,7 @@ class Numbers(msgspec.Struct, array_like=True, frozen=True):
     count: int = 0
 
 
-class Turn(msgspec.Struct, array_like=True, frozen=True):
+class Turn(_Quiet, frozen=True):
     """A job."""
 
     client: int
@@ -88,14 +112,14 @@ class Turn(msgspec.Struct, array_like=True, frozen=True):
     post: str | None
 
 
-class Turns(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Turns(_Quiet, tag=True, frozen=True):
     """Run a round method for some clients, in order, up to the first that fails."""
 
     method: str
     jobs: list[Turn]
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True):
+class Answer(_Quiet, frozen=True):
     """A reply; without bytes if they are in the file that the job named."""
 
     client: int
@@ -105,21 +129,21 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
     seconds: float
 
 
-class Failure(msgspec.Struct, array_like=True, frozen=True):
+class Failure(_Quiet, frozen=True):
     """An exception: of this package with its fields, another one as its traceback."""
 
     kind: str
     fields: list[str | int]
 
 
-class Answers(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Answers(_Quiet, tag=True, frozen=True):
     """Replies of the clients that did not fail, and why the next did."""
 
     replies: list[Answer]
     failure: Failure | None
 
 
-class Pair(msgspec.Struct, array_like=True, frozen=True):
+class Pair(_Quiet, frozen=True):
     """One party's agreements: see :class:`privagg.protocols.secagg.pairing.Pairs`."""
 
     private: bytes
@@ -133,13 +157,13 @@ class Pair(msgspec.Struct, array_like=True, frozen=True):
     model: bytes
 
 
-class Agreements(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Agreements(_Quiet, tag=True, frozen=True):
     """Work out the seeds of one party's pairs."""
 
     pair: Pair
 
 
-class Seeds(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Seeds(_Quiet, tag=True, frozen=True):
     """The seeds one after the other, or why there are none; and the CPU seconds."""
 
     seeds: bytes
@@ -147,7 +171,7 @@ class Seeds(msgspec.Struct, tag=True, array_like=True, frozen=True):
     failure: Failure | None
 
 
-class Ready(msgspec.Struct, tag=True, array_like=True, frozen=True):
+class Ready(_Quiet, tag=True, frozen=True):
     """The clients are made, or why not."""
 
     failure: Failure | None
@@ -156,6 +180,28 @@ class Ready(msgspec.Struct, tag=True, array_like=True, frozen=True):
 Frame = Open | Turns | Answers | Agreements | Seeds | Ready
 
 _DECODER = msgspec.msgpack.Decoder(Frame)
+
+
+def greet(stream: BinaryIO) -> None:
+    """Say that frames follow."""
+    stream.write(_GREETING)
+    stream.flush()
+
+
+def wait_for_greeting(stream: BinaryIO) -> None:
+    """Skip what was printed before the frames.
+
+    Raises
+    ------
+    EOFError
+        If the other side is gone.
+    """
+    last = b""
+    while last != _GREETING:
+        byte = stream.read(1)
+        if not byte:
+            raise EOFError("no greeting")
+        last = (last + byte)[-len(_GREETING) :]
 
 
 def write(stream: BinaryIO, frame: Frame) -> None:
@@ -173,15 +219,47 @@ def read(stream: BinaryIO) -> Any:
     ------
     EOFError
         If the other side is gone.
+    BrokenFrameError
+        If what came is no frame.
     """
     head = stream.read(_LENGTH)
     if len(head) < _LENGTH:
         raise EOFError("no frame")
     size = int.from_bytes(head, "little")
+    if size > _LONGEST:
+        raise BrokenFrameError(f"a frame of {size} bytes")
     data = stream.read(size)
     if len(data) < size:
         raise EOFError("a frame cut short")
-    return _DECODER.decode(data)
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise BrokenFrameError(str(error)) from None
+
+
+def check_answer(asked: Frame, found: Frame) -> None:
+    """Require that one frame answers the other: its kind, its clients, its sizes.
+
+    Raises
+    ------
+    BrokenFrameError
+        If it does not.
+    """
+    match asked, found:
+        case Open(), Ready():
+            return
+        case Agreements(), Seeds():
+            size = len(asked.pair.peers) // 4 * asked.pair.length
+            if found.failure is not None or len(found.seeds) == size:
+                return
+        case Turns(), Answers():
+            done, due = len(found.replies), len(asked.jobs)
+            if (done == due if found.failure is None else done < due) and all(
+                reply.client == turn.client and (reply.outbox is None) == (turn.post is not None)
+                for reply, turn in zip(found.replies, asked.jobs, strict=False)
+            ):
+                return
+    raise BrokenFrameError(f"{type(found).__name__} after {type(asked).__name__}")
 
 
 def pack_job(job: Job) -> Turn:
@@ -205,9 +283,7 @@ def pack_job(job: Job) -> Turn:
                 )
             vector = Numbers(dtype=job.vector.dtype.str, data=job.vector.tobytes())
     post = None if job.post is None else str(job.post)
-    # NumPy's whole numbers are as good; what is none, the client refuses.
-    weight = int(job.weight) if isinstance(job.weight, np.integer) else job.weight
-    return Turn(job.client, job.inbox, weight, vector, post)
+    return Turn(job.client, job.inbox, _weight(job.weight), vector, post)
 
 
 def unpack_job(turn: Turn) -> Job:
@@ -302,6 +378,9 @@ def failure(error: BaseException, trace: str) -> Failure:
             return Failure("abort", [error.reason, error.alive, error.needed])
         case PrivaggError():
             return Failure("privagg", [str(error)])
+        case OSError() if error.errno is not None:
+            name = "" if error.filename is None else str(error.filename)
+            return Failure("system", [error.errno, str(error.strerror), name])
     return Failure("other", [trace])
 
 
@@ -314,10 +393,21 @@ def exception(sent: Failure) -> Exception:
         "abort": Abort,
         "privagg": PrivaggError,
     }
+    if sent.kind == "system":
+        number, reason, name = sent.fields
+        return OSError(number, reason, name) if name else OSError(number, reason)
     if sent.kind in kinds:
         found: Exception = kinds[sent.kind](*sent.fields)
         return found
     return RuntimeError(f"in a worker process:\n{sent.fields[0]}")
+
+
+def _weight(weight: Any) -> Any:
+    """Return a weight as it is sent; what is none as its words, which the client refuses alike."""
+    if isinstance(weight, int | np.integer) and not isinstance(weight, bool):
+        weight = int(weight)
+        return weight if -(2**63) <= weight < 2**64 else repr(weight)
+    return weight if weight is None or type(weight) in (bool, float, str) else repr(weight)
 
 
 def _in_file(vector: NDArray[Any]) -> Numbers | None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._validate import whole
-from privagg.errors import PrivaggError, UsageError, WorkerLost
+from privagg.errors import UsageError, WorkerLost
 from privagg.keys import Identity
 from privagg.protocols.secagg import engine_frames as frames
 from privagg.protocols.secagg.engine import Cast, Job, Reply
@@ -73,7 +73,7 @@ class ProcessEngine:
     Raises
     ------
     UsageError
-        If there is no interpreter to start.
+        If there is no interpreter to start, or the system starts no more of them.
     """
 
     def __init__(self, workers: int) -> None:
@@ -82,12 +82,17 @@ class ProcessEngine:
             raise UsageError("workers", workers, "1 where there is no interpreter to start")
         self.elsewhere = 0.0
         self._width = 1
+        self._opened = self._closed = False
         self._workers: list[_Worker] = []
         try:
             for number in range(workers):
                 self._workers.append(_Worker(number, workers))
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                hint = "Use fewer, or raise the limits of open files and processes (ulimit -n, -u)."
+                allowed = f"as many as the system starts: {error.strerror}"
+                raise UsageError("workers", workers, allowed, hint) from None
             raise
 
     @property
@@ -101,11 +106,15 @@ class ProcessEngine:
         Raises
         ------
         UsageError
-            If the roster is no :class:`Roster` or an identity no :class:`privagg.keys.Identity`:
-            other signers and directories cannot leave this process.
+            If it was closed; or if the roster is no :class:`Roster` or an identity no
+            :class:`privagg.keys.Identity`: other signers and directories cannot leave this process.
         WorkerLost
             If a worker ended.
         """
+        if self._closed:
+            hint = "Make another one: ProcessEngine(n)."
+            raise UsageError("engine", "one that was closed", "an engine that is open", hint)
+        self._opened = False
         policy = _policy(cast.policy)
         self._width = turns_at_once(cast.params)
         asked = []
@@ -120,15 +129,20 @@ class ProcessEngine:
             ready = answer.result()
             if ready.failure is not None:
                 raise frames.exception(ready.failure)
+        self._opened = True
 
     def call(self, method: str, jobs: Iterable[Job]) -> Iterator[Reply]:
         """Run a round method for the jobs' clients; see :class:`Engine`.
 
         Raises
         ------
+        UsageError
+            If it has no clients, or none any more.
         WorkerLost
             If a worker ended.
         """
+        if not self._opened or self._closed:
+            raise UsageError("engine", "no clients yet", "an engine that was opened")
         source = _Source(jobs)
         under_way: deque[_Batch] = deque()
         while True:
@@ -160,6 +174,7 @@ class ProcessEngine:
 
     def close(self) -> None:
         """End the workers."""
+        self._closed = True
         for worker in self._workers:
             worker.end()
 
@@ -175,15 +190,18 @@ class ProcessEngine:
     def _of(self, client: int) -> _Worker:
         return self._workers[client % len(self._workers)]
 
-    def _send(self, method: str, jobs: list[Job]) -> _Batch:
-        batch = _Batch(jobs)
-        dealt = sorted(jobs, key=lambda job: self._of(job.client).number)
-        for worker, own in groupby(dealt, key=lambda job: self._of(job.client)):
-            turns = frames.Turns(method, list(map(frames.pack_job, own)))
+    def _send(self, method: str, jobs: list[_Packed]) -> _Batch:
+        batch = _Batch([job for job, _ in jobs])
+        dealt = sorted(jobs, key=lambda packed: self._of(packed[0].client).number)
+        for worker, own in groupby(dealt, key=lambda packed: self._of(packed[0].client)):
+            turns = frames.Turns(method, [turn for _, turn in own])
             asked = worker.ask(turns, method.replace("_", "-"))
             for turn in turns.jobs:
                 batch.answers[turn.client] = asked
         return batch
+
+
+_Packed = tuple[Job, frames.Turn]
 
 
 class _Source:
@@ -191,17 +209,18 @@ class _Source:
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = iter(jobs)
-        self.error: PrivaggError | None = None
+        self.error: Exception | None = None
 
-    def take(self, count: int) -> list[Job]:
-        """Return the next `count` jobs, fewer at the end."""
-        batch: list[Job] = []
+    def take(self, count: int) -> list[_Packed]:
+        """Return the next `count` jobs, and each as it is sent; fewer at the end."""
+        batch: list[_Packed] = []
         while self.error is None and len(batch) < count:
             try:
-                batch.append(next(self._jobs))
+                job = next(self._jobs)
+                batch.append((job, frames.pack_job(job)))
             except StopIteration:
                 break
-            except PrivaggError as error:
+            except Exception as error:  # it is raised in its turn
                 self.error = error
         return batch
 
@@ -231,12 +250,14 @@ class _Worker:
     def __init__(self, number: int, of: int) -> None:
         self.number, self._of = number, of
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, program and path
-            [sys.executable, "-c", _PROGRAM, json.dumps(list(map(str, sys.path)))],
+            # -P: no module of the folder that this process happens to be in.
+            [sys.executable, "-P", "-c", _PROGRAM, json.dumps(list(map(str, sys.path)))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Ctrl-C is this process's affair: it ends the workers.
             start_new_session=True,
         )
+        self._greeted = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"worker-{number}")
 
     def ask(self, frame: frames.Frame, doing: str) -> Future[Any]:
@@ -246,12 +267,22 @@ class _Worker:
     def _ask(self, frame: frames.Frame, doing: str) -> Any:
         process = self._process
         try:
+            if not self._greeted:
+                frames.wait_for_greeting(cast(Any, process.stdout))
+                self._greeted = True
             frames.write(cast(Any, process.stdin), frame)
-            return frames.read(cast(Any, process.stdout))
+            answer = frames.read(cast(Any, process.stdout))
+            frames.check_answer(frame, answer)
         except (EOFError, OSError):
-            raise WorkerLost(
-                f"worker process {self.number + 1} of {self._of}", self._end_of(), doing
-            ) from None
+            raise WorkerLost(self._name, self._end_of(), doing) from None
+        except frames.BrokenFrameError as error:
+            process.kill()  # what comes next could be anything
+            raise WorkerLost(self._name, f"answered out of form ({error})", doing) from None
+        return answer
+
+    @property
+    def _name(self) -> str:
+        return f"worker process {self.number + 1} of {self._of}"
 
     def _end_of(self) -> str:
         """Say how the process ended."""

@@ -23,11 +23,13 @@ __all__ = ["main", "serve"]
 
 def main() -> None:
     """Serve standard input and output. What is printed meanwhile goes to standard error."""
+    sys.stdout.flush()
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
+        frames.greet(sink)
         serve(source, sink)
     except BrokenPipeError:  # whoever asked is gone
         os._exit(1)  # no flush of what cannot be written any more

@@ -52,8 +52,8 @@ class Parties:
             )
         if identities is not None and not is_sequence(identities):
             raise UsageError("identities", type(identities).__name__, "a sequence of n Signers")
-        self.params, self.seed = params, seed
         self.source: Entropy = entropies.from_seed(seed)
+        self.params, self.seed = params, None if seed is None else int(seed)
         self.leaves = rounds_of_leaving(params, dropouts)
         self.model = model
         self.progress: Progress = progress or (lambda name, done, total: None)
@@ -111,8 +111,10 @@ class Parties:
 
 
 @contextmanager
-def engine_of(workers: int, given: Engine | None = None) -> Iterator[Engine]:
+def engine_of(params: Params, workers: int, given: Engine | None = None) -> Iterator[Engine]:
     """Give the engine to run in; end it afterwards if it is not the user's.
+
+    No more processes are started than there are clients for them.
 
     Raises
     ------
@@ -120,10 +122,11 @@ def engine_of(workers: int, given: Engine | None = None) -> Iterator[Engine]:
         If `workers` is no number of processes, or `given` no engine.
     """
     workers = whole("workers", workers, 1, 1024)
-    if given is not None and not isinstance(given, Engine):
+    if given is not None and (isinstance(given, type) or not isinstance(given, Engine)):
         raise UsageError("engine", type(given).__name__, "an engine, such as a ProcessEngine")
     if given is not None:
         yield given
         return
+    workers = min(workers, params.clients)
     with LocalEngine() if workers == 1 else ProcessEngine(workers) as made:
         yield made

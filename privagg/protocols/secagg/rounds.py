@@ -77,8 +77,9 @@ def run(
     seed : int, optional
         Makes the run repeatable and **insecure**; the result says so.
     workers : int
-        With more than one, so many processes hold the clients, and so many threads take masks off;
-        starting them takes about a second, see :func:`recommended_workers`. It changes speed only.
+        With more than one, so many processes (no more than clients) hold the clients, and so many
+        threads take masks off; starting them takes about a second, see
+        :func:`recommended_workers`. It changes speed only.
     engine : Engine, optional
         Where the clients live instead; it is left open, for the next run.
     identities : sequence of n Signers, optional
@@ -121,7 +122,7 @@ def run(
         progress=progress,
     )
     inputs = Inputs(params, vectors, weights)
-    with engine_of(workers, engine) as place:
+    with engine_of(params, workers, engine) as place:
         driver = Driver(
             parties=parties,
             inputs=inputs,

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._cuda.arrays import is_device_array
 from privagg.errors import UsageError
-from privagg.protocols.secagg import tiles
+from privagg.protocols.secagg import device, tiles
 from privagg.protocols.secagg.arguments import check_params
 from privagg.protocols.secagg.engine import Engine
 from privagg.protocols.secagg.engine_processes import AHEAD, turns_at_once
@@ -45,7 +46,8 @@ class StreamingServer(Server):
     params : Params
         Agreed parameters of the round.
     accumulator : (length,) array of params.word
-        Where the masked vectors are summed; overwritten with zeros.
+        Where the masked vectors are summed; overwritten with zeros. With a CUDA array the device
+        unpacks, adds and unmasks them (:mod:`privagg.protocols.secagg.device`).
     total : (dim,) int64 array, or float64 for floats
         Receives the sum. ``result().total`` is this array, ``result().mean`` is empty.
     progress : callable, optional
@@ -70,11 +72,17 @@ class StreamingServer(Server):
     ) -> None:
         super().__init__(params, **settings)
         kind = np.dtype(np.int64 if params.encoding.clip is None else np.float64)
-        _require("accumulator", accumulator, params.length, params.word)
+        if is_device_array(accumulator):
+            device.require("accumulator", accumulator, params.length, params.word)
+        else:
+            _require("accumulator", accumulator, params.length, params.word)
         _require("total", total, params.dim, kind)
-        for first, end in tiles.spans(params.length):
-            accumulator[first:end] = 0
-            tiles.release(accumulator[first:end])
+        if is_device_array(accumulator):
+            device.clear(accumulator)
+        else:
+            for first, end in tiles.spans(params.length):
+                accumulator[first:end] = 0
+                tiles.release(accumulator[first:end])
         self._accumulator = accumulator
         self._total = total
         self._progress = progress
@@ -152,7 +160,7 @@ def run_streamed(
     )
     with (
         TemporaryDirectory(prefix="privagg-", dir=scratch) as name,
-        engine_of(workers, engine) as place,
+        engine_of(params, workers, engine) as place,
     ):
         folder = Path(name)
 
@@ -190,7 +198,8 @@ def scratch_bytes(params: Params, workers: int = 1) -> int:
 
 def under_way(params: Params, workers: int) -> int:
     """Return how many clients' vectors are on their way at a time, at most."""
-    return 1 if workers == 1 else AHEAD * workers * turns_at_once(params)
+    workers = min(workers, params.clients)
+    return 1 if workers == 1 else min(params.clients, AHEAD * workers * turns_at_once(params))
 
 
 def _require(name: str, array: object, length: int, dtype: np.dtype[Any]) -> None:

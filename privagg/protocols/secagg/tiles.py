@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import prg, wire
+from privagg._cuda.arrays import is_device_array
 from privagg.encoding import Aggregate, Encoding
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
@@ -32,6 +33,7 @@ __all__ = [
     "add",
     "decode",
     "fault",
+    "on_host",
     "release",
     "spans",
     "unmask",
@@ -154,6 +156,11 @@ def fault(vector: object, params: Params) -> str:
 
 def add(accumulator: NDArray[Any], vector: NDArray[Any] | Packed) -> None:
     """Add a vector to the accumulator, in place, tile by tile where it is packed."""
+    if is_device_array(accumulator):
+        from privagg.protocols.secagg import device
+
+        device.add(accumulator, vector)
+        return
     if not isinstance(vector, Packed):
         np.add(accumulator, vector, out=accumulator)
         return
@@ -162,6 +169,15 @@ def add(accumulator: NDArray[Any], vector: NDArray[Any] | Packed) -> None:
         np.add(part, vector.tile(first, end), out=part)
         release(part)
         vector.forget(first, end)
+
+
+def on_host(part: NDArray[Any]) -> NDArray[Any]:
+    """Return a part of an accumulator; a copy if it lies on a CUDA device."""
+    if not is_device_array(part):
+        return part
+    from privagg.protocols.secagg import device
+
+    return device.to_host(part)
 
 
 def write(
@@ -245,6 +261,11 @@ def unmask(params: Params, accumulator: NDArray[Any], masks: Masks, span: tuple[
     first, end = span
     part = accumulator[first:end]
     prg.accumulate(part, *masks, suite=params.prg, start=first)
+    if is_device_array(part):
+        from privagg.protocols.secagg import device
+
+        device.reduce(part, params.modulus_bits)
+        return
     np.bitwise_and(part, params.word.type(2**params.modulus_bits - 1), out=part)
     release(part)
 
@@ -276,9 +297,11 @@ def decode(
         As :meth:`privagg.encoding.Encoding.decode`.
     """
     weights = count
-    tail = accumulator[-1:] if encoding.weighted else accumulator[:0]
+    tail = np.zeros(0, np.uint32)
+    if encoding.weighted:
+        tail = on_host(accumulator[len(total) :])
     for first, end in spans(len(total)):
-        words = np.concatenate([accumulator[first:end], tail])
+        words = np.concatenate([on_host(accumulator[first:end]), tail])
         part = encoding.decode(words, count=count)
         total[first:end] = part.total
         weights = part.weight_total

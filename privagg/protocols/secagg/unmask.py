@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys, prg
+from privagg._cuda.arrays import is_device_array
 from privagg.encoding import Aggregate
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg import derivations, tiles
@@ -85,7 +86,7 @@ class Unmasker:
             else:
                 total = encoding.decode(accumulator, count=count)
         except UsageError as error:
-            if not accumulator.any():  # nobody's fault: zero is a weight
+            if not tiles.on_host(accumulator).any():  # nobody's fault: zero is a weight
                 raise
             raise PeerError(
                 "some client", "unmasking", f"words outside the encoding: {error}"
@@ -108,6 +109,8 @@ class Unmasker:
         seeds, signs, blame = self.mask_seeds()
         # Counter mode gives random access: each thread takes tiles as it gets to them.
         jobs = list(tiles.spans(len(accumulator), self.workers))
+        if is_device_array(accumulator):  # its threads share the vector out themselves
+            jobs = [(0, len(accumulator))]
 
         def part(span: tuple[int, int]) -> None:
             tiles.unmask(self.params, accumulator, (seeds, signs), span)

@@ -1,0 +1,55 @@
+"""Sensor networks: in-network aggregation that hides single readings, and what breaks it.
+
+:func:`simulate` runs one of eight protocols on a radio network; :class:`Member`, :class:`Leader`
+and :class:`BaseStation` are the parties of ``cpda-field`` and ``mask-cluster`` for your own
+transport. Three protocols are kept because papers describe them, and are **insecure**: see
+:class:`Protocol`.
+"""
+
+from privagg.protocols.sensor.base_station import BaseStation
+from privagg.protocols.sensor.channel import PoolKeys, PreloadedKeys, UniqueKeys
+from privagg.protocols.sensor.energy import MODELS, Energy
+from privagg.protocols.sensor.formation import STEPS
+from privagg.protocols.sensor.leader import Leader
+from privagg.protocols.sensor.member import Member
+from privagg.protocols.sensor.params import (
+    Arithmetic,
+    Deployment,
+    Flood,
+    Keys,
+    Params,
+    Protocol,
+    Radio,
+)
+from privagg.protocols.sensor.queries import Query, QueryKind, power_maximum
+from privagg.protocols.sensor.result import Result
+from privagg.protocols.sensor.rounds import generated_readings, simulate
+from privagg.protocols.sensor.states import MemberState
+from privagg.protocols.sensor.tree_node import TreeNode
+
+__all__ = [
+    "MODELS",
+    "STEPS",
+    "Arithmetic",
+    "BaseStation",
+    "Deployment",
+    "Energy",
+    "Flood",
+    "Keys",
+    "Leader",
+    "Member",
+    "MemberState",
+    "Params",
+    "PoolKeys",
+    "PreloadedKeys",
+    "Protocol",
+    "Query",
+    "QueryKind",
+    "Radio",
+    "Result",
+    "TreeNode",
+    "UniqueKeys",
+    "generated_readings",
+    "power_maximum",
+    "simulate",
+]

@@ -1,0 +1,213 @@
+"""The leader of a cluster: a member that also admits, relays, collects and reports."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privagg import field as fields
+from privagg.entropy import OS, Entropy
+from privagg.errors import Abort, PeerError, UsageError
+from privagg.protocols.sensor import channel, checks, senders, sound
+from privagg.protocols.sensor.channel import Keyring
+from privagg.protocols.sensor.formation import id_bytes
+from privagg.protocols.sensor.member import Member
+from privagg.protocols.sensor.messages import (
+    Answer,
+    Echo,
+    Hello,
+    Join,
+    Received,
+    Relay,
+    Roster,
+    SenderSet,
+    Shares,
+    flags_of,
+)
+from privagg.protocols.sensor.params import Params, Protocol
+from privagg.protocols.sensor.states import MemberState, Mode, mode
+from privagg.protocols.sensor.tree_node import split
+
+__all__ = ["Leader"]
+
+
+class Leader(Member):
+    """A leader; a member of its cluster like the others.
+
+    It learns the cluster's sum, and passes it on: whether it tells the truth nobody checks.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        keyring: Keyring,
+        *,
+        entropy: Entropy = OS,
+        last_epoch: int = -1,
+    ) -> None:
+        super().__init__(params, keyring, entropy=entropy, last_epoch=last_epoch)
+        self._concluded = -1
+        self._joined: set[int] = set()
+        self._bitmaps: dict[int, list[bool]] = {}
+        self._answers: dict[int, list[int]] = {}
+        self._chosen: tuple[bool, ...] = ()
+
+    @classmethod
+    def take_over(cls, member: Member) -> Leader:
+        """Return a collector that has a member's memory: the lowest id left, if the leader died.
+
+        Nothing is shared anew: the members' answers are sealed for the successor.
+        """
+        if not isinstance(member, Member):
+            raise UsageError("member", type(member).__name__, "sensor.Member")
+        successor = cls.__new__(cls)
+        successor.__dict__.update(member.__dict__)
+        successor._joined = set()
+        successor._bitmaps, successor._answers, successor._chosen = {}, {}, ()
+        successor._concluded = -1
+        return successor
+
+    def announce(self, epoch: int, hops: int) -> Hello:
+        """Return the query as this leader forwards it."""
+        self._joined = set()
+        return Hello(epoch=epoch, hops=hops, leads=True)
+
+    def admit(self, join: Join, node: int) -> None:
+        """Take a node in that proves to hold a key with this leader.
+
+        Raises
+        ------
+        PeerError
+            If the proof fails.
+        """
+        plaintext = channel.open_(
+            self._key(node, "join"),
+            join.tag,
+            b"",
+            kind=Join.kind,
+            epoch=join.epoch,
+            sender=node,
+            receiver=self.node,
+            tag_bytes=self._params.tag_bytes,
+        )
+        checks.opens(plaintext, node, "join")
+        self._joined.add(node)
+
+    def roster(self, epoch: int) -> Roster:
+        """Return the roster of an epoch: all that joined, sorted, this leader among them.
+
+        Raises
+        ------
+        Abort
+            If they are too few: they join elsewhere.
+        """
+        members = tuple(sorted(self._joined | {self.node}))
+        if len(members) < self._params.min_cluster:
+            raise Abort("the cluster is too small", len(members), self._params.min_cluster)
+        return Roster(epoch=epoch, members=members, id_size=id_bytes(self._params.nodes))
+
+    def relay(self, bundle: Shares | Echo, origin: int, targets: list[int]) -> Relay:
+        """Return what is sent on of a bundle: the items of `targets`, which are out of range.
+
+        The leader cannot read them.
+        """
+        place = self._members.index(origin)
+        items = []
+        for target in targets:
+            at = self._members.index(target)
+            items.append(bundle.items[at - (at > place)])
+        return Relay(position=place, items=tuple(items))
+
+    def note_received(self, message: Received, node: int) -> None:
+        """Threshold mode: take a member's list of shares.
+
+        Raises
+        ------
+        PeerError
+            If it does not open, or came before.
+        """
+        if node in self._bitmaps or node not in self._members:
+            raise PeerError(node, "received", "a second list, or one from outside the roster")
+        octets = checks.opens(self._open(Received, node, message.sealed), node, "received")
+        self._bitmaps[node] = flags_of(octets, len(self._members))
+
+    def choose_senders(self) -> SenderSet:
+        """Threshold mode: choose whose readings the sum is to hold.
+
+        Raises
+        ------
+        Abort
+            If no t members have the shares of the same t.
+        """
+        members, drops = self._members, self._params.drops
+        m = len(members)
+        received = np.zeros((1, m, m), np.bool_)
+        for place, node in enumerate(members):
+            if node == self.node:
+                received[0, place] = [peer in self._held for peer in members]
+            elif node in self._bitmaps:
+                received[0, place] = self._bitmaps[node]
+        chosen, holders = senders.choose(received, drops)
+        if not chosen.any():
+            raise Abort("too few members have the same shares", int(holders.sum()), m - drops)
+        self._chosen = tuple(bool(flag) for flag in chosen[0])
+        return SenderSet(senders=self._chosen)
+
+    def collect(self, answer: Answer, node: int) -> None:
+        """Take a member's answer.
+
+        Raises
+        ------
+        PeerError
+            If it does not open, came before, or is no field element.
+        """
+        if node in self._answers or node not in self._members or node == self.node:
+            raise PeerError(node, "answer", "a second answer, or one from outside the roster")
+        octets = checks.opens(self._open(Answer, node, answer.sealed), node, "answer")
+        numbers = split(octets, self._params)
+        checks.elements_are_canonical(numbers, node, self._params, "answer")
+        self._answers[node] = numbers
+
+    def conclude(self) -> tuple[list[int], int]:
+        """Compute the cluster's sums, add them to this node's report, and return them with a count.
+
+        Returns
+        -------
+        sums : list of int
+            Signed.
+        count : int
+            Readings in them.
+
+        Raises
+        ------
+        Abort
+            If too few answers came.
+        UsageError
+            If this epoch was concluded, or reported, before.
+        """
+        if self._concluded == self._epoch:
+            raise UsageError("epoch", self._epoch, "one that was not concluded yet")
+        params, members = self._params, self._members
+        answers = dict(self._answers)
+        answers[self.node] = self._answer_numbers()
+        needed = (
+            len(members) if mode(params) is not Mode.THRESHOLD else params.threshold(len(members))
+        )
+        if len(answers) < needed:
+            raise Abort("too few answers", len(answers), needed)
+        p = params.field.modulus
+        if params.protocol is Protocol.MASK_CLUSTER:
+            sums = [sum(column) % p for column in zip(*answers.values(), strict=True)]
+        else:
+            places = [place for place, node in enumerate(members) if node in answers]
+            places = places[: params.threshold(len(members))]
+            rows = fields.elements([answers[members[place]] for place in places], params.field)
+            found = sound.recover(rows, np.array(places), params.field)
+            sums = [int(value) for value in found]
+        count = sum(self._senders) if self._senders else len(members)
+        self._add_own(sums, count)
+        self._state = MemberState.ANSWERED
+        self._concluded = self._epoch
+        self._answers = {}
+        self._bitmaps = {}
+        lifted = sound.lift(fields.elements(sums, params.field), params.field)
+        return [int(value) for value in lifted], count

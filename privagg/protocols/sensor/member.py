@@ -1,0 +1,364 @@
+"""A member of a cluster: one method per step, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privagg import field as fields
+from privagg.entropy import OS, Entropy
+from privagg.errors import PeerError, UsageError
+from privagg.protocols.sensor import channel, checks, sound
+from privagg.protocols.sensor.channel import Keyring, MaskStream
+from privagg.protocols.sensor.messages import (
+    Answer,
+    Echo,
+    Hello,
+    Join,
+    Message,
+    Received,
+    Relay,
+    Roster,
+    SenderSet,
+    Shares,
+    bitmap,
+)
+from privagg.protocols.sensor.params import Params, Protocol
+from privagg.protocols.sensor.states import TABLES, MemberState, Mode, mode, next_state
+from privagg.protocols.sensor.tree_node import TreeNode, join, split
+
+__all__ = ["Member"]
+
+
+class Member(TreeNode):
+    """A member of a cluster under ``cpda-field`` or ``mask-cluster``.
+
+    Guarantee: up to ``params.corrupt`` members of the cluster, its leader included, and everyone
+    outside, learn of this member's numbers in an epoch only their sum with those of the other
+    honest members of the roster (in threshold mode: over a set of at least t of them), whatever
+    they do. This holds for every computing power but for the link keys, which rest on X25519,
+    HKDF-SHA256 and AES-128-CCM with the tags' length, and needs unique keys. They can spoil the
+    sum, and shift it. What the sum itself says is not hidden: a sum of zeros is zeros.
+
+    Parameters
+    ----------
+    params : Params
+        Of the run.
+    keyring : Keyring
+        The keys of this node.
+    entropy : Entropy
+        Of the coefficients.
+    last_epoch : int
+        After a restart: the last epoch that was begun, from storage that survives. A node that
+        forgot it could be made to share a reading twice.
+
+    Raises
+    ------
+    UsageError
+        If the protocol is another.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        keyring: Keyring,
+        *,
+        entropy: Entropy = OS,
+        last_epoch: int = -1,
+    ) -> None:
+        super().__init__(params, keyring, last_epoch=last_epoch)
+        if params.protocol not in (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER):
+            raise UsageError("protocol", str(params.protocol), "cpda-field or mask-cluster")
+        self._entropy = entropy
+        self._table = TABLES[mode(params)]
+        self._state = MemberState.IDLE
+        self._epoch = last_epoch
+        self._leader = -1
+        self._members: tuple[int, ...] = ()
+        self._digest = b""
+        self._held: dict[int, list[int]] = {}
+        self._masked: list[int] = []
+        self._senders: tuple[bool, ...] = ()
+        self._agreeing: set[int] = set()
+        self._said: dict[int, Received] = {}
+
+    @property
+    def state(self) -> MemberState:
+        """What this member has done in the epoch."""
+        return self._state
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that was begun last; -1 before the first."""
+        return self._epoch
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The roster of this epoch."""
+        return self._members
+
+    def join(self, hello: Hello, leader: int) -> Join:
+        """Join the cluster of a leader whose HELLO was heard.
+
+        Raises
+        ------
+        PeerError
+            If the sender does not lead, or there is no key with it.
+        """
+        if not hello.leads:
+            raise PeerError(leader, "hello", "a HELLO of a node that does not lead")
+        tag = self._seal(Join, leader, b"", b"", epoch=hello.epoch)
+        return Join(epoch=hello.epoch, tag=tag)
+
+    def share(self, roster: Roster, numbers: Sequence[int], leader: int) -> Shares | None:
+        """Check the roster, then share this member's numbers among all others.
+
+        With ``mask-cluster`` there is nothing to share: the numbers are masked, and None returned.
+
+        Parameters
+        ----------
+        roster : Roster
+            Of the leader.
+        numbers : sequence of int
+            What this member adds, signed.
+        leader : int
+            Who sent the roster.
+
+        Raises
+        ------
+        PeerError
+            If the roster is of an old epoch, too small, not sorted, without this node or the
+            leader, or lists a node with which there is no key.
+        UsageError
+            If the numbers are not as many as `params` says, or beyond their bound.
+        """
+        params = self._params
+        following = next_state(self._table, self._state, Roster, leader)
+        checks.epoch_is_new(roster, leader, self._epoch)
+        checks.roster_is_sorted(roster, leader)
+        checks.roster_lists(roster, self.node, leader)
+        checks.cluster_is_large_enough(roster, leader, params)
+        checks.everyone_has_a_key(roster, leader, self._keyring)
+        values = self._values(numbers)
+        self._epoch, self._leader, self._members = roster.epoch, leader, roster.members
+        self._digest = channel.roster_digest(roster.epoch, leader, roster.members)
+        self._held, self._masked, self._senders = {}, [], ()
+        self._agreeing = {self.node}
+        self._said = {}
+        self._state = following
+        if params.protocol is Protocol.MASK_CLUSTER:
+            self._masked = self._mask(values)
+            return None
+        m = len(roster.members)
+        shares = sound.shares_of(values, m, params.threshold(m), params.field, self._entropy)
+        items = []
+        for place, node in enumerate(roster.members):
+            part = [int(element) for element in shares[place]]
+            if node == self.node:
+                self._held[node] = part
+            else:
+                items.append(self._seal(Shares, node, join(part, params), self._digest))
+        return Shares(items=tuple(items))
+
+    def receive(self, shares: Shares, origin: int) -> None:
+        """Take this member's share out of another's bundle.
+
+        Raises
+        ------
+        PeerError
+            If it came before, does not open or is no field element.
+        """
+        self._expect(Shares, origin)
+        place = self._members.index(origin) if origin in self._members else -1
+        if place < 0 or origin == self.node:
+            raise PeerError(origin, "shares", "shares of a node outside the roster")
+        own = self._members.index(self.node)
+        self._take(origin, self._open(Shares, origin, shares.items[own - (own > place)]))
+
+    def receive_relayed(self, relay: Relay, leader: int) -> None:
+        """Take this member's share out of what the leader sends on, by trying what opens.
+
+        Raises
+        ------
+        PeerError
+            If none of the items is for this member.
+        """
+        self._expect(Relay, leader)
+        origin = self._members[relay.position]
+        kind = Echo if self._state is not MemberState.SHARED else Shares
+        associated = self._echo_data(self._senders) if kind is Echo else self._digest
+        for item in relay.items:
+            plaintext = self._unseal(kind, origin, item, associated)
+            if plaintext is not None and kind is Echo:
+                self._agreeing.add(origin)
+                return
+            if plaintext is not None:
+                self._take(origin, plaintext)
+                return
+        if kind is Echo:
+            checks.echo_agrees(False, origin, self._leader)
+        checks.opens(None, leader, "shares")
+
+    def received(self, collector: int | None = None) -> Received:
+        """Threshold mode: say whose shares came; the same again if it was lost.
+
+        What comes later is not said any more: a nonce seals one list.
+        """
+        target = self._leader if collector is None else collector
+        self._expect(Received, target)
+        if target not in self._said:
+            flags = bitmap([node in self._held for node in self._members])
+            sealed = self._seal(Received, target, flags, self._digest)
+            self._said[target] = Received(sealed=sealed)
+        return self._said[target]
+
+    def confirm(self, message: SenderSet, collector: int | None = None) -> Echo:
+        """Threshold mode: accept whose readings the sum is to hold, and tell all others which.
+
+        Raises
+        ------
+        PeerError
+            If the set has fewer than t members.
+        Abort
+            If this member lacks the share of one of them: it cannot answer.
+        """
+        who = self._leader if collector is None else collector
+        following = next_state(self._table, self._state, SenderSet, who)
+        if len(message.senders) != len(self._members):
+            raise PeerError(who, "senders", f"flags for {len(message.senders)} members")
+        checks.senders_are_enough(message.senders, who, self._params)
+        checks.holds_all_shares(message.senders, self._members, self._held)
+        self._senders, self._state = message.senders, following
+        associated = self._echo_data(message.senders)
+        return Echo(
+            items=tuple(
+                self._seal(Echo, node, b"", associated)
+                for node in self._members
+                if node != self.node
+            )
+        )
+
+    def hear_echo(self, echo: Echo, origin: int) -> None:
+        """Threshold mode: hear which set another member was told.
+
+        Raises
+        ------
+        PeerError
+            If it was told another one.
+        """
+        self._expect(Echo, origin)
+        place = self._members.index(origin) if origin in self._members else -1
+        if place < 0 or origin == self.node:
+            raise PeerError(origin, "echo", "an echo of a node outside the roster")
+        own = self._members.index(self.node)
+        item = echo.items[own - (own > place)]
+        plaintext = self._unseal(Echo, origin, item, self._echo_data(self._senders))
+        checks.echo_agrees(plaintext is not None, origin, self._leader)
+        self._agreeing.add(origin)
+
+    def answer(self, collector: int | None = None) -> Answer:
+        """Give the sum of the shares held, or the masked numbers, to who collects.
+
+        A successor of the leader gets the same numbers: nothing is shared anew.
+
+        Raises
+        ------
+        Abort
+            If shares are missing, or too few members agree on whose are to be added.
+        PeerError
+            If the collector is not in the roster.
+        """
+        target = self._leader if collector is None else collector
+        following = next_state(self._table, self._state, Answer, target)
+        if target not in self._members:
+            raise PeerError(target, "answer", "a collector outside the roster")
+        numbers = self._answer_numbers()
+        self._state = following
+        return Answer(sealed=self._seal(Answer, target, join(numbers, self._params), self._digest))
+
+    def _answer_numbers(self) -> list[int]:
+        if mode(self._params) is Mode.MASKED:
+            return self._masked
+        senders: Sequence[bool] = [True] * len(self._members)
+        if mode(self._params) is Mode.THRESHOLD:
+            checks.quorum_is_reached(len(self._agreeing), len(self._members), self._params)
+            senders = self._senders
+        checks.holds_all_shares(senders, self._members, self._held)
+        p = self._params.field.modulus
+        parts = [self._held[n] for n, sends in zip(self._members, senders, strict=True) if sends]
+        return [sum(column) % p for column in zip(*parts, strict=True)]
+
+    def _values(self, numbers: Sequence[int]) -> Any:
+        """Check what this member adds, and return it as field elements."""
+        params = self._params
+        whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+        if not whole or len(numbers) != params.width:
+            raise UsageError("numbers", "others", f"{params.width} whole numbers")
+        if any(abs(int(number)) > params.bound for number in numbers):
+            raise UsageError("numbers", "one beyond the bound", f"within {params.bound} either way")
+        return sound.lower(np.array([int(n) for n in numbers], np.int64), params.field)
+
+    def _mask(self, values: Any) -> list[int]:
+        """Add the mask of each member above, subtract that of each below."""
+        field = self._params.field
+        for node in self._members:
+            if node == self.node:
+                continue
+            key = self._key(node, "roster")
+            stream = MaskStream(key, self._epoch, self._digest)
+            mask = fields.uniform(stream, (len(values),), field)
+            mixed = fields.add if self.node < node else fields.sub
+            values = mixed(values, mask, field)
+        return [int(value) for value in values]
+
+    def _take(self, origin: int, plaintext: bytes | None) -> None:
+        opened = checks.opens(plaintext, origin, "shares")
+        checks.first_share_of_origin(self._held, origin)
+        numbers = split(opened, self._params)
+        checks.elements_are_canonical(numbers, origin, self._params, "shares")
+        self._held[origin] = numbers
+
+    def _expect(self, kind: type[Message], peer: int) -> None:
+        self._state = next_state(self._table, self._state, kind, peer)
+
+    def _echo_data(self, senders: Sequence[bool]) -> bytes:
+        return self._digest + bitmap(list(senders))
+
+    def _seal(
+        self,
+        kind: type[Message],
+        peer: int,
+        plaintext: bytes,
+        associated: bytes,
+        *,
+        epoch: int | None = None,
+    ) -> bytes:
+        return channel.seal(
+            self._key(peer, kind.round),
+            plaintext,
+            associated,
+            kind=kind.kind,
+            epoch=self._epoch if epoch is None else epoch,
+            sender=self.node,
+            receiver=peer,
+            tag_bytes=self._params.tag_bytes,
+        )
+
+    def _open(self, kind: type[Message], peer: int, sealed: bytes) -> bytes | None:
+        return self._unseal(kind, peer, sealed, self._digest)
+
+    def _unseal(
+        self, kind: type[Message], peer: int, sealed: bytes, associated: bytes
+    ) -> bytes | None:
+        return channel.open_(
+            self._key(peer, kind.round),
+            sealed,
+            associated,
+            kind=kind.kind,
+            epoch=self._epoch,
+            sender=peer,
+            receiver=self.node,
+            tag_bytes=self._params.tag_bytes,
+        )

@@ -1,0 +1,89 @@
+"""Order, as a table: what a member accepts in which state of an epoch, and where it leads.
+
+A pair that is not in the table is an error that names the step, and changes nothing. A roster of a
+new epoch is accepted in every state; one of an epoch that was already answered in none.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from privagg.errors import PeerError
+from privagg.protocols.sensor import messages
+from privagg.protocols.sensor.messages import Message
+from privagg.protocols.sensor.params import Params, Protocol
+
+__all__ = ["TABLES", "MemberState", "Mode", "mode", "next_state"]
+
+
+class MemberState(Enum):
+    """What a member has done in the epoch."""
+
+    IDLE = "said nothing yet"
+    SHARED = "sent its shares"
+    ECHOED = "echoed the set of senders"
+    ANSWERED = "answered"
+
+
+class Mode(Enum):
+    """The three courses an epoch can take."""
+
+    FULL = "all shares are needed"
+    THRESHOLD = "t answers are enough"
+    MASKED = "pairwise masks"
+
+
+_S = MemberState
+_Table = dict[tuple[MemberState, type[Message]], MemberState]
+
+_NEW: _Table = {(state, messages.Roster): _S.SHARED for state in MemberState}
+_SHARES: _Table = {
+    (_S.SHARED, messages.Shares): _S.SHARED,
+    (_S.SHARED, messages.Relay): _S.SHARED,
+}
+_ANSWER: _Table = {(_S.SHARED, messages.Answer): _S.ANSWERED}
+_AGAIN: _Table = {(_S.ANSWERED, messages.Answer): _S.ANSWERED}
+
+TABLES: dict[Mode, _Table] = {
+    Mode.FULL: _NEW | _SHARES | _ANSWER | _AGAIN,
+    Mode.THRESHOLD: _NEW
+    | _SHARES
+    | {
+        (_S.SHARED, messages.Received): _S.SHARED,
+        (_S.SHARED, messages.SenderSet): _S.ECHOED,
+        (_S.ECHOED, messages.Echo): _S.ECHOED,
+        (_S.ECHOED, messages.Relay): _S.ECHOED,
+        (_S.ECHOED, messages.Answer): _S.ANSWERED,
+        (_S.ANSWERED, messages.Echo): _S.ANSWERED,
+        (_S.ANSWERED, messages.Relay): _S.ANSWERED,
+    }
+    | _AGAIN,
+    Mode.MASKED: _NEW | _ANSWER | _AGAIN,
+}
+"""By mode: (state, message) -> state. Received and Answer are what the member itself sends."""
+
+
+def mode(params: Params) -> Mode:
+    """Return the course that epochs take."""
+    if params.protocol is Protocol.MASK_CLUSTER:
+        return Mode.MASKED
+    return Mode.THRESHOLD if params.drops else Mode.FULL
+
+
+def next_state(table: _Table, state: MemberState, kind: type[Message], peer: int) -> MemberState:
+    """Return the state that a message leads to.
+
+    Raises
+    ------
+    PeerError
+        If the table has no such pair.
+    """
+    following = table.get((state, kind))
+    if following is None:
+        due = sorted({due.__name__ for at, due in table if at is state})
+        raise PeerError(
+            peer,
+            kind.round,
+            f"{kind.__name__} at a member that has {state.value}; allowed: {', '.join(due)}",
+        )
+    return following

@@ -1,0 +1,144 @@
+"""What every node does on the tree: take its children's sums, add, and report to its parent."""
+
+from __future__ import annotations
+
+from privagg._validate import whole
+from privagg.errors import PeerError, UsageError
+from privagg.protocols.sensor import channel, checks
+from privagg.protocols.sensor.channel import Keyring
+from privagg.protocols.sensor.messages import Report, element_bytes
+from privagg.protocols.sensor.params import Params
+
+__all__ = ["TreeNode"]
+
+COUNT_BYTES = 4
+
+
+class TreeNode:
+    """A node on the tree, or a relay that has nothing of its own.
+
+    It reads the sums of its subtree: of whole clusters, never of a single member.
+
+    Parameters
+    ----------
+    params : Params
+        Of the run.
+    keyring : Keyring
+        The keys of this node.
+    last_epoch : int
+        After a restart: the last epoch in which it may have reported.
+    """
+
+    def __init__(self, params: Params, keyring: Keyring, *, last_epoch: int = -1) -> None:
+        if not isinstance(params, Params):
+            raise UsageError("params", type(params).__name__, "sensor.Params")
+        self._params = params
+        self._keyring = keyring
+        self._report_epoch = whole("last_epoch", last_epoch, -1, 2**32 - 1)
+        self._reported = False
+        self._children: set[int] = set()
+        self._numbers = [0] * params.width
+        self._count = 0
+
+    @property
+    def node(self) -> int:
+        """Id of this node."""
+        return self._keyring.node
+
+    def begin_reports(self, epoch: int) -> None:
+        """Start an epoch's sum at zero.
+
+        Raises
+        ------
+        UsageError
+            If the epoch is not later than the last one.
+        """
+        if epoch <= self._report_epoch:
+            raise UsageError("epoch", epoch, f"above {self._report_epoch}, the last one")
+        self._report_epoch = epoch
+        self._reported = False
+        self._children = set()
+        self._numbers = [0] * self._params.width
+        self._count = 0
+
+    def add(self, report: Report, child: int) -> None:
+        """Add what a child reports.
+
+        Raises
+        ------
+        PeerError
+            If it does not open, came before, or comes after this node's own report.
+        """
+        if self._reported or child in self._children:
+            raise PeerError(child, "report", "a second report, or one that is too late")
+        key = self._key(child, "report")
+        plaintext = checks.opens(
+            channel.open_(
+                key,
+                report.sealed,
+                b"",
+                kind=Report.kind,
+                epoch=self._report_epoch,
+                sender=child,
+                receiver=self.node,
+                tag_bytes=self._params.tag_bytes,
+            ),
+            child,
+            "report",
+        )
+        numbers = split(plaintext[:-COUNT_BYTES], self._params)
+        checks.elements_are_canonical(numbers, child, self._params, "report")
+        count = int.from_bytes(plaintext[-COUNT_BYTES:], "little")
+        if self._count + count > self._params.nodes:
+            raise PeerError(child, "report", f"{count} readings where there are too few nodes")
+        self._children.add(child)
+        self._add_own(numbers, count)
+
+    def _add_own(self, numbers: list[int], count: int) -> None:
+        if self._reported:  # a second report would be sealed under the nonce of the first
+            raise UsageError("report", "already made", "a sum that is added before it")
+        p = self._params.field.modulus
+        self._numbers = [(a + b) % p for a, b in zip(self._numbers, numbers, strict=True)]
+        self._count += count
+
+    def report(self, parent: int) -> Report:
+        """Report the sum of this node and its children; the same again if it was lost.
+
+        Raises
+        ------
+        PeerError
+            If there is no key with the parent.
+        """
+        self._reported = True
+        plaintext = join(self._numbers, self._params) + self._count.to_bytes(COUNT_BYTES, "little")
+        sealed = channel.seal(
+            self._key(parent, "report"),
+            plaintext,
+            b"",
+            kind=Report.kind,
+            epoch=self._report_epoch,
+            sender=self.node,
+            receiver=parent,
+            tag_bytes=self._params.tag_bytes,
+        )
+        return Report(sealed=sealed)
+
+    def _key(self, peer: int, round: str) -> bytes:
+        key = self._keyring.key(peer)
+        if key is None:
+            raise PeerError(peer, round, "no key with this node")
+        return key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(node={self.node})"
+
+
+def join(numbers: list[int], params: Params) -> bytes:
+    """Write field elements, little-endian."""
+    return b"".join(number.to_bytes(element_bytes(params), "little") for number in numbers)
+
+
+def split(octets: bytes, params: Params) -> list[int]:
+    """Read field elements; whether they are canonical is not checked here."""
+    size = element_bytes(params)
+    return [int.from_bytes(octets[i : i + size], "little") for i in range(0, len(octets), size)]

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from privagg.attacks import sensor as attacks
+from privagg.cli import _sensor_options
+from privagg.protocols import sensor as protocol
+
+SMALL = ("--nodes", 60, "--area", 130, "--seed", 3)
+NAMED = {
+    *("protocol", "secure", "nodes", "clusters", "mean_cluster_size", "coverage"),
+    *("messages_per_node", "frames_per_node", "bytes_per_node", "microjoules_per_node"),
+    *("accuracy", "sum", "true_sum", "count"),
+}
+
+
+@pytest.fixture
+def sensor(run, capsys):
+    def call(*args, code=0, command="simulate"):
+        found = run(command, "sensor", *args, "--json")
+        out, err = capsys.readouterr()
+        assert found == code, err
+        return json.loads(out), err
+
+    return call
+
+
+def test_the_choices_are_those_of_the_library():
+    assert tuple(protocol.Protocol) == _sensor_options.PROTOCOLS
+    assert tuple(protocol.QueryKind) == _sensor_options.QUERIES
+    assert tuple(protocol.MODELS) == _sensor_options.ENERGY
+    assert tuple(attacks.ATTACKS) == _sensor_options.ATTACKS
+
+
+def test_the_example_of_the_page(sensor):
+    data, _ = sensor(
+        *("--protocol", "cpda-field", "--nodes", 600, "--area", 400, "--range", 50),
+        *("--leader-probability", 0.3, "--loss", 0.05, "--retries", 3, "--seed", 1),
+    )
+    assert set(data) >= NAMED
+    assert data["secure"] is True
+    assert data["coverage"] > 0.98
+    assert data["accuracy"] == pytest.approx(data["sum"] / data["true_sum"])
+
+
+@pytest.mark.parametrize("name", _sensor_options.PROTOCOLS)
+def test_every_protocol(sensor, name):
+    broken = protocol.Protocol(name).broken
+    if broken:
+        data, err = sensor(*SMALL, "--protocol", name, code=2)
+        assert "--allow-insecure" in data["error"]["message"]
+    data, err = sensor(*SMALL, "--protocol", name, "--allow-insecure", "--quiet")
+    assert data["protocol"] == name
+    assert data["secure"] is (not broken and name != "tag")
+    assert ("insecure" in err) is broken
+    assert ("Warning" in err) is (not data["secure"])
+
+
+def test_parties_and_arrays_give_the_same_sum(sensor):
+    first, _ = sensor(*SMALL)
+    second, _ = sensor(*SMALL, "--engine", "parties")
+    assert first["sum"] == second["sum"]
+    assert second["engine"] == "parties"
+
+
+def table(path, rows):
+    lines = ["lon,lat,kwh"] + [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+COLUMNS = ("--x-column", "lon", "--y-column", "lat", "--value-column", "kwh")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_real_readings(sensor, tmp_path, suffix):
+    random = np.random.default_rng(1)
+    rows = [
+        (round(x, 3), round(y, 3), round(v, 2))
+        for x, y, v in zip(*(random.random(50) * k for k in (100, 100, 9)), strict=True)
+    ]
+    path = table(tmp_path / "meters.csv", rows)
+    if suffix == ".parquet":
+        import pyarrow.csv
+        from pyarrow import parquet
+
+        path = tmp_path / "meters.parquet"
+        parquet.write_table(pyarrow.csv.read_csv(tmp_path / "meters.csv"), path)
+    data, err = sensor("--input", path, *COLUMNS, "--scale", 100, "--query", "mean", "--seed", 1)
+    assert data["nodes"] == 50
+    assert data["true_answer"] == pytest.approx(np.mean([v for *_, v in rows]))
+    assert data["input"] == path.name
+    assert "50 nodes" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (("--value-column", "watt"), "watt"),
+        (("--nodes", 5), "--nodes"),
+    ],
+)
+def test_tables_are_checked(sensor, tmp_path, args, part):
+    path = table(tmp_path / "m.csv", [(0, 0, 1), (1, 1, 2)])
+    data, _ = sensor("--input", path, *COLUMNS, *args, code=2)
+    assert part in data["error"]["message"]
+
+
+def test_cells_are_checked(sensor, tmp_path):
+    for row in (("", 1, 2), ("nan", 1, 2), ("a", 1, 2), (1, "inf", 2)):
+        path = table(tmp_path / "m.csv", [(0, 0, 1), row])
+        data, _ = sensor("--input", path, *COLUMNS, code=2)
+        assert "m.csv" in data["error"]["message"]
+    other = tmp_path / "m.txt"
+    other.write_text("x", encoding="utf-8")
+    data, _ = sensor("--input", other, code=2)
+    assert data["error"]["argument"] == "--input"
+
+
+def test_deaths(sensor):
+    data, _ = sensor(*SMALL, "--die", "3:shares", "--die", "5:report", "--epochs", 3)
+    assert data["formations"] == 2
+    data, _ = sensor(*SMALL, "--death-rate", 0.2, "--epochs", 3)
+    assert data["coverage"] < 1
+    for word in ("3", "3:lunch", "x:join", "-1:join", "999:join"):
+        data, _ = sensor(*SMALL, "--die", word, code=2)
+    data, _ = sensor(*SMALL, "--die", "3:join", "--die", "3:hello", code=2)
+    assert "once" in data["error"]["message"]
+
+
+def test_queries(sensor):
+    data, _ = sensor(*SMALL, "--query", "histogram", "--edge", 0, "--edge", 50, "--edge", 100)
+    assert sum(data["answer"]) == data["count"]
+    data, _ = sensor(*SMALL, "--query", "max")
+    assert data["bisection"]
+    assert data["answer"] == data["true_answer"]
+    data, _ = sensor(*SMALL, "--query", "count", "--at-least", 50)
+    assert 0 < data["answer"] < data["count"]
+    data, _ = sensor(*SMALL, "--query", "histogram", code=2)
+    assert "--edge" in data["error"]["message"]
+    data, _ = sensor(*SMALL, "--bound", 3, code=2)
+    assert "bound" in data["error"]["message"]
+
+
+def test_page_and_picture(run, tmp_path):
+    page, picture = tmp_path / "net.html", tmp_path / "net.png"
+    assert run("simulate", "sensor", *SMALL, "--report", page, "--plot", picture, "-q") == 0
+    text = page.read_text(encoding="utf-8")
+    for part in ("clusters", "tree", "base station", "cc2420", "Guarantee"):
+        assert part in text
+    assert picture.stat().st_size > 10_000
+
+
+def test_audit_of_one_attack(sensor):
+    data, _ = sensor(
+        "--protocol", "cpda", "--attack", "modulo", "--runs", 50, code=5, command="audit"
+    )
+    assert data["protocol"] == "cpda"
+    (finding,) = data["attacks"]
+    assert set(finding) >= {"name", "runs", "recovered", "rate"}
+    assert finding["name"] == "modulo"
+    assert finding["rate"] == 1
+
+
+def test_audit_of_what_holds(sensor, run, tmp_path):
+    data, _ = sensor(
+        "--protocol", "mask-cluster", "--runs", 100, "--seed", 1, command="audit", code=0
+    )
+    assert data["leak"] is False
+    assert {one["finding"] for one in data["attacks"]} == {
+        "no better than guessing",
+        "inherent",
+        "beyond the bound",
+    }
+    picture = tmp_path / "audit.png"
+    words = ("--protocol", "cpda", "--attack", "modulo", "--attack", "crt", "--runs", 20)
+    assert run("audit", "sensor", *words, "--plot", picture, "-q") == 5
+    assert picture.exists()
