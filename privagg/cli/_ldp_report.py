@@ -6,18 +6,21 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
-from privagg.mechanisms import Estimate
+from privagg.mechanisms import Estimate, MeanEstimate
 from privagg.protocols.collection import Collector
 from privagg.report import Cell, Column, Plot, Report, Series, Table
 
 __all__ = ["estimates_csv", "estimates_report"]
 
+Found: TypeAlias = Estimate | MeanEstimate
+
 _FIELDS = ("value", "estimate", "raw", "deviation", "low", "high")
 _MOST_ROWS, _MOST_PLOTS, _MOST_VALUES = 50, 12, 24
 
 
-def estimates_csv(estimates: Mapping[str, Estimate]) -> str:
+def estimates_csv(estimates: Mapping[str, Found]) -> str:
     """Return all estimates as CSV, a row for each value of each attribute."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -28,9 +31,7 @@ def estimates_csv(estimates: Mapping[str, Estimate]) -> str:
     return file.getvalue()
 
 
-def estimates_report(
-    collector: Collector, estimates: Mapping[str, Estimate], source: Path
-) -> Report:
+def estimates_report(collector: Collector, estimates: Mapping[str, Found], source: Path) -> Report:
     """Report the estimates of every attribute."""
     survey = collector.survey
     first = next(iter(estimates.values()))
@@ -45,7 +46,7 @@ def estimates_report(
         "epsilon": survey.randomiser.epsilon,
         "cost": survey.cost,
         "guarantee": survey.guarantee,
-        "post": first.post,
+        "post": first.post if isinstance(first, Estimate) else None,
         "confidence": first.confidence,
         "population": first.population,
         "estimates": {name: one.rows() for name, one in estimates.items()},
@@ -62,20 +63,22 @@ def estimates_report(
     )
 
 
-def _tables(estimates: Mapping[str, Estimate]) -> Iterator[Table]:
+def _tables(estimates: Mapping[str, Found]) -> Iterator[Table]:
     for name, one in estimates.items():
         rows: list[list[Cell]] = [
             [str(row["value"]), *(row[field] for field in _FIELDS[1:])]
             for row in one.rows()[:_MOST_ROWS]
         ]
-        size = len(one.labels)
+        size = len(one.rows())
         more = f", the first {_MOST_ROWS} of {size:,} values" if size > _MOST_ROWS else ""
         columns: list[Column | str] = list(_FIELDS)
         yield Table(f"{name} [{one.mechanism}], {one.users:,} reports{more}", columns, rows)
 
 
-def _plots(estimates: Mapping[str, Estimate]) -> Iterator[Plot]:
+def _plots(estimates: Mapping[str, Found]) -> Iterator[Plot]:
     for name, one in list(estimates.items())[:_MOST_PLOTS]:
+        if isinstance(one, MeanEstimate):
+            continue
         labels = [str(label) for label in list(one.labels)[:_MOST_VALUES]]
         size = len(labels)
         more = f" (the first {size} values)" if size < len(one.labels) else ""
@@ -96,10 +99,11 @@ def _plots(estimates: Mapping[str, Estimate]) -> Iterator[Plot]:
         )
 
 
-def _notes(collector: Collector, first: Estimate) -> Iterator[str]:
+def _notes(collector: Collector, first: Found) -> Iterator[str]:
     about = "a population that the respondents are a sample of"
+    what = "frequency" if isinstance(first, Estimate) else "mean"
     yield (
-        f"Intervals hold the true frequency with probability {first.confidence:g}, each for "
+        f"Intervals hold the true {what} with probability {first.confidence:g}, each for "
         f"itself, around the raw estimate; they are about "
         f"{about if first.population else 'the respondents themselves'}."
     )

@@ -50,7 +50,8 @@ __all__ = ["init"]
     default="adp",
     show_default=True,
     metavar="NAME",
-    help="Randomiser of each attribute: adp (the better of grr and oue), grr, oue, ss, olh, ...",
+    help="Randomiser of each attribute: adp (the better of grr and oue), grr, oue, ss, olh, ...; "
+    "of a single one also for the mean: laplace, hybrid, ...",
 )
 @click.option(
     "--option",
@@ -142,6 +143,7 @@ def emit_survey(survey: Any, out: Path, options: Options) -> None:
         "epsilon_tuple": one.epsilon_realised if one is not None else params.epsilon_tuple,
         "epsilon_attribute": one.epsilon_realised if one is not None else params.epsilon_attribute,
         "epsilon_prior": 0.0 if params is None else params.epsilon_prior,
+        "delta": 0.0 if one is None else one.delta,
         "cost": survey.cost,
         "bytes_per_report": survey.report_bytes,
         "guarantee": survey.guarantee,

@@ -206,8 +206,7 @@ def _batches(
         yield remembered.report(pyarrow.chunked_array(values))
         return
     for chunk in chunks:
-        codes = survey.codes(chunk.columns, source=source.name)
-        yield survey.randomize_codes(codes, entropy)
+        yield survey.randomize(chunk.columns, entropy, source=source.name)
         step("randomised", chunk.done, chunk.total)
     if chunk.done < chunk.total:
         step("randomised", chunk.total, chunk.total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privagg.errors import PeerError, UsageError
-from privagg.mechanisms import Estimate, Reports, State
+from privagg.mechanisms import Estimate, MeanEstimate, NumericMechanism, Reports, State
 from privagg.protocols.collection.survey import Batch, Survey
 from privagg.protocols.multidim import Aggregator, Params, TupleReports, estimation
 
@@ -97,18 +97,22 @@ class Collector:
 
     def estimate(
         self, confidence: float = 0.95, post: str | None = "norm-sub", *, population: bool = False
-    ) -> dict[str, Estimate]:
-        """Estimate how frequent each value of each attribute is.
+    ) -> dict[str, Estimate | MeanEstimate]:
+        """Estimate how frequent each value of each attribute is, or a numeric mechanism's mean.
 
         Parameters and errors as :meth:`privagg.mechanisms.FrequencyOracle.estimate`.
         """
         one = self._survey.randomiser
         if isinstance(one, Params):
-            return estimation.estimate(
+            every = estimation.estimate(
                 one, self._state, confidence=confidence, post=post, population=population
             )
+            return dict(every)
+        (name,) = self._survey.names
+        if isinstance(one, NumericMechanism):
+            return {name: one.estimate(self._state, confidence, population=population)}
         found = one.estimate(self._state, confidence, post, population=population)
-        return {self._survey.names[0]: found}
+        return {name: found}
 
     def __repr__(self) -> str:
         return f"Collector({self._survey!r}, {self.users} reports)"

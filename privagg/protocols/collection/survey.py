@@ -23,7 +23,15 @@ from privagg.domain import Domain, domain_from
 from privagg.domain.base import Codes
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, UsageError
-from privagg.mechanisms import FrequencyOracle, Reports, make, mechanism_from
+from privagg.mechanisms import (
+    GRR,
+    OUE,
+    FrequencyOracle,
+    NumericMechanism,
+    Reports,
+    make,
+    mechanism_from,
+)
 from privagg.mechanisms.exact import check_epsilon
 from privagg.protocols.multidim import (
     Calibration,
@@ -35,10 +43,13 @@ from privagg.protocols.multidim import (
     report_bytes,
 )
 
-__all__ = ["Batch", "Survey"]
+__all__ = ["Batch", "One", "Survey"]
 
 Batch: TypeAlias = Reports | TupleReports
 """The reports of some respondents."""
+
+One: TypeAlias = FrequencyOracle | NumericMechanism
+"""What randomises a single attribute: for frequencies, or for the mean."""
 
 _FORMAT = "privagg survey 1"
 _DIGEST_LABEL = b"privagg survey 1\0"
@@ -61,8 +72,9 @@ class Survey:
     ----------
     attributes : mapping of str to Domain
         One attribute, or several, in order.
-    randomiser : FrequencyOracle or Params
-        A mechanism of the one attribute's domain, or the parameters of a survey of all of them.
+    randomiser : FrequencyOracle, NumericMechanism or Params
+        A mechanism of the one attribute's domain, for frequencies or for the mean, or the
+        parameters of a survey of all of them.
 
     Raises
     ------
@@ -70,22 +82,20 @@ class Survey:
         If attributes and randomiser do not fit.
     """
 
-    def __init__(
-        self, attributes: Mapping[str, Domain], randomiser: FrequencyOracle | Params
-    ) -> None:
+    def __init__(self, attributes: Mapping[str, Domain], randomiser: One | Params) -> None:
         self._attributes = dict(attributes)
         for name in self._attributes:
             if not isinstance(name, str) or not name:
                 raise UsageError("attributes", name, "names that are not empty")
         domains = list(self._attributes.values())
         match randomiser:
-            case FrequencyOracle():
+            case FrequencyOracle() | NumericMechanism():
                 fits = domains == [randomiser.domain]
             case Params():
                 fits = list(randomiser.attributes.items()) == list(self._attributes.items())
             case _:
                 found = type(randomiser).__name__
-                raise UsageError("randomiser", found, "a FrequencyOracle or Params")
+                raise UsageError("randomiser", found, "a mechanism or Params")
         if not fits:
             raise UsageError("randomiser", "one of other attributes", "one of these attributes")
         self._randomiser = randomiser
@@ -145,7 +155,7 @@ class Survey:
         if mechanism == "adp":
             if options:
                 raise UsageError("options", ", ".join(options), "none with adp")
-            both = [_oracle(name, domain, epsilon, {}) for name in ("grr", "oue")]
+            both = [GRR(domain, epsilon), OUE(domain, epsilon)]
             return cls(attributes, min(both, key=lambda one: float(one.variance(1))))
         return cls(attributes, _oracle(mechanism, domain, epsilon, options or {}))
 
@@ -160,7 +170,7 @@ class Survey:
         return tuple(self._attributes)
 
     @property
-    def mechanism(self) -> FrequencyOracle | None:
+    def mechanism(self) -> One | None:
         """The mechanism of the one attribute; None of a survey of several."""
         return None if isinstance(self._randomiser, Params) else self._randomiser
 
@@ -170,7 +180,7 @@ class Survey:
         return self._randomiser if isinstance(self._randomiser, Params) else None
 
     @property
-    def randomiser(self) -> FrequencyOracle | Params:
+    def randomiser(self) -> One | Params:
         """Whichever of the two there is."""
         return self._randomiser
 
@@ -251,8 +261,8 @@ class Survey:
         if "attribute" in table:
             rest = {key: value for key, value in table.items() if key != "attribute"}
             made = mechanism_from(rest)
-            if not isinstance(made, FrequencyOracle):
-                raise UsageError("mechanism", made.name, "a frequency oracle")
+            if not isinstance(made, One):
+                raise UsageError("mechanism", made.name, _ONES)
             return cls({table["attribute"]: made.domain}, made)
         attributes = {
             one["name"]: domain_from(one["domain"], f"attributes.{one['name']}")
@@ -297,7 +307,11 @@ class Survey:
         Parameters and errors as :meth:`codes`; `entropy` is the operating system's unless given,
         and a seeded one marks the reports insecure.
         """
-        return self.randomize_codes(self.codes(columns, source=source), entropy)
+        codes = self.codes(columns, source=source)
+        if isinstance(self._randomiser, NumericMechanism):
+            # It rounds to its grid at random, so that the mean stays what it is.
+            return self._randomiser.randomize(columns[self.names[0]], entropy)
+        return self.randomize_codes(codes, entropy)
 
     def randomize_codes(self, codes: Sequence[Codes], entropy: Entropy = OS) -> Batch:
         """Return one report for each respondent, whose values are codes of the domains."""
@@ -309,6 +323,9 @@ class Survey:
         self, ledger: Ledger, respondents: Sequence[str | int] | str | int, *, round: int = 0
     ) -> None:
         """Charge respondents for a report each; `UsageError`, and nobody, beyond the limit."""
+        if isinstance(self._randomiser, NumericMechanism) and self._randomiser.delta:
+            hint = "A ledger adds epsilons up, which says nothing of what they are missed by."
+            raise UsageError("ledger", f"a survey with delta {self._randomiser.delta:g}", "0", hint)
         survey = self.digest.hex()[:16]
         ledger.spend(respondents, self.cost, survey=survey, round=round)
 
@@ -324,13 +341,12 @@ class Survey:
         return f"Survey({', '.join(self.names)}; {self.digest.hex()[:16]})"
 
 
+_ONES = "one that estimates frequencies or a mean"
 _MAKE = "privagg ldp init makes one."
 
 
-def _oracle(
-    name: str, domain: Domain, epsilon: float, options: Mapping[str, Any]
-) -> FrequencyOracle:
+def _oracle(name: str, domain: Domain, epsilon: float, options: Mapping[str, Any]) -> One:
     made = make(name, domain, check_epsilon(epsilon), **options)
-    if not isinstance(made, FrequencyOracle):
-        raise UsageError("mechanism", name, "a frequency oracle")
+    if not isinstance(made, One):
+        raise UsageError("mechanism", name, _ONES)
     return made
