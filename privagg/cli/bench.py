@@ -211,10 +211,11 @@ def secagg_command(
 )
 @_repeats(5)
 def ldp_command(options: Options, part: tuple[str, ...], **values: Any) -> None:
-    """Time local differential privacy: randomising, aggregating, surveys of several attributes.
+    """Time local differential privacy.
 
-    Beside NumPy, and multi-freq-ldpy and pure-ldp where they are installed. What would take too
-    long is extrapolated from a small case, and says so.
+    Randomising, aggregating, and surveys of several attributes, beside NumPy, and multi-freq-ldpy
+    and pure-ldp where they are installed. What would take too long is extrapolated from a small
+    case, and says so.
     """
     from privagg.bench import ldp
 

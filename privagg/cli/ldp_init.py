@@ -92,7 +92,7 @@ def init(
     prior_floor: float,
     options: Options,
 ) -> None:
-    """Declare a survey: attributes, mechanism and epsilon, in a file with a digest.
+    """Declare a survey, in a file with a digest.
 
     The domains are declared, never inferred from values. One attribute takes any mechanism;
     several share a report by a protocol. Reports and states carry the digest: those of another

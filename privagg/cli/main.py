@@ -83,7 +83,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
         "How fast things are here, beside peers that are installed.",
         {
             "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
-            "field": Leaf("privagg.cli.bench:field_command", "Time fields and secret sharing."),
+            "field": Leaf(
+                "privagg.cli.bench:field_command",
+                "Time fields, secret sharing and the coded masks of LightSecAgg.",
+            ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
         },

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import msgspec
@@ -201,7 +202,7 @@ class Survey:
         one = self._randomiser
         return report_bytes(one) if isinstance(one, Params) else one.report_bytes
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """32 bytes that reports and states carry: SHA-256 of description and thresholds."""
         text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
