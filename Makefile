@@ -27,6 +27,8 @@ MARKED := -n 0 --timeout 0 -v
 # An environment of their own: peers pin versions of libraries that are ours, too.
 PEERS_VENV ?= .venv-peers
 PEERS := flwr python-flint gmpy2 galois
+# multi-freq-ldpy and pure-ldp give strings to xxhash, and pure-ldp imports two more.
+PEERS += multi-freq-ldpy pure-ldp statsmodels scikit-learn xxhash==3.5.0
 PEERS_BENCH := $(PEERS_VENV)/bin/privagg bench
 
 # An environment of its own: the compiler for CUDA takes 400 MB. Its version is that of the extra
@@ -125,6 +127,7 @@ bench-peers: $(PEERS_VENV)/.installed
 	$(PEERS_BENCH) prg --against flower
 	$(PEERS_BENCH) field --against flower
 	$(PEERS_BENCH) secagg --clients 100 --dim 1000000 --against flower
+	$(PEERS_BENCH) ldp
 
 clean:
 	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

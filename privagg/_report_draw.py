@@ -189,7 +189,7 @@ def _whole_ticks() -> Any:
 
 def _start_at_zero(plot: Plot, axes: Axes) -> None:
     """Show the zero of bars always, of lines where it would not squeeze them."""
-    values = [v for one in plot.series for v in one.y]
+    values = [v for one in plot.series for v in (*one.y, *one.low, *one.high)]
     values += [one.value for one in plot.references if one.axis == "y"]
     low, high = min(values), max(values)
     if low >= 0 and high > 0 and (plot.kind != "line" or low < high / 2):
@@ -232,6 +232,12 @@ def _bars(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
             edgecolor="#ffffff",
             linewidth=0.5,
         )
+        if one.low:
+            # Around its own middle: the bar may be of another estimate, outside of it.
+            middles = [(low + high) / 2 for low, high in zip(one.low, one.high, strict=True)]
+            reach = [abs(high - low) / 2 for low, high in zip(one.low, one.high, strict=True)]
+            places = [i + shift for i in range(len(labels))]
+            axes.errorbar(places, middles, yerr=reach, fmt="none", ecolor=_INK, capsize=3)
         for i, value in enumerate(one.y):
             (above if value >= 0 else below)[i] += value
         entries.append((bars, one.name))

@@ -206,6 +206,8 @@ class Series:
         Positions of a line; category labels of bars; column labels of a heat map.
     y : sequence of float
         As many as `x`; finite.
+    low, high : sequence of float
+        The ends of an interval for each bar, both or neither; drawn as a whisker.
 
     Raises
     ------
@@ -216,15 +218,21 @@ class Series:
     name: str
     x: Sequence[float | str]
     y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         x = tuple(v if isinstance(v, str) else float(v) for v in self.x)
         y = tuple(float(v) for v in self.y)
-        if len(x) != len(y):
-            raise UsageError(
-                f"y of series {self.name!r}", f"{len(y)} values", f"{len(x)} values, as many as x"
-            )
-        for axis, values in (("x", x), ("y", y)):
+        low, high = tuple(map(float, self.low)), tuple(map(float, self.high))
+        for axis, found in (("y", y), *((("low", low), ("high", high)) if low or high else ())):
+            if len(x) != len(found):
+                raise UsageError(
+                    f"{axis} of series {self.name!r}",
+                    f"{len(found)} values",
+                    f"{len(x)} values, as many as x",
+                )
+        for axis, values in (("x", x), ("y", y), ("low", low), ("high", high)):
             for index, value in enumerate(values):
                 if isinstance(value, float) and not math.isfinite(value):
                     raise UsageError(
@@ -232,6 +240,8 @@ class Series:
                     )
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", y)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +330,8 @@ class Plot:
                     raise UsageError(f"x of {one.name!r} {where}", "text", "numbers", "Use bars.")
         elif any(one.x != self.series[0].x for one in self.series):
             raise UsageError(f"x {where}", "series that differ in x", "the same x in every series")
+        if self.kind != "bar" and any(one.low for one in self.series):
+            raise UsageError(f"low {where}", "whiskers", "none: only bars side by side have them")
         if self.log_x and self.kind != "line":
             raise UsageError(f"log_x {where}", True, "False: only lines have numbers along x")
         if self.kind == "heatmap" and (self.log_y or self.references):

@@ -32,7 +32,7 @@ TEXTS = sorted(
     for path in ROOT.glob(pattern)
 ) + sorted(
     path
-    for folder in ("privagg", "tests", "notebooks", "docs")
+    for folder in ("privagg", "tests", "examples", "notebooks", "docs")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in {".py", ".md", ".ipynb", ".json", ".toml", ".html", ".txt"}
     and ".ipynb_checkpoints" not in path.parts

@@ -25,7 +25,7 @@ Step: TypeAlias = Callable[[str, int, int], None]
 
 _LIBRARIES = (
     *("numpy", "numba", "llvmlite", "cryptography", "pycryptodome", "pynacl"),
-    *("python-flint", "galois", "gmpy2", "flwr"),
+    *("python-flint", "galois", "gmpy2", "flwr", "multi-freq-ldpy", "pure-ldp", "xxhash"),
 )
 
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from privagg.cli._survey_inputs import SurveyInputs
     from privagg.protocols.multidim import Params
 
-__all__ = ["CALIBRATIONS", "PROTOCOLS", "SurveyOptions", "calibration_option", "survey_options"]
+__all__ = [
+    "CALIBRATIONS",
+    "PROTOCOLS",
+    "SurveyOptions",
+    "calibration_option",
+    "check_epsilon",
+    "survey_options",
+]
 
 PROTOCOLS = ("spl", "smp", "rs+fd", "rs+rfd")
 CALIBRATIONS = ("tuple", "attribute", "published")
@@ -99,7 +106,8 @@ def survey_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _check_epsilon(_: click.Context, param: click.Parameter, value: float) -> float:
+def check_epsilon(_: click.Context, param: click.Parameter, value: float) -> float:
+    """Refuse an epsilon that is none, by the option's name."""
     if not 0 < value < float("inf"):
         raise UsageError(max(param.opts, key=len), value, "a finite number above 0")
     return value
@@ -142,7 +150,7 @@ _OPTIONS = (
         type=float,
         default=1.0,
         show_default=True,
-        callback=_check_epsilon,
+        callback=check_epsilon,
         metavar="FLOAT",
         help="What a report may have.",
     ),
@@ -159,7 +167,7 @@ _OPTIONS = (
         type=float,
         default=0.1,
         show_default=True,
-        callback=_check_epsilon,
+        callback=check_epsilon,
         metavar="FLOAT",
         help="What the central prior costs: central differential privacy.",
     ),

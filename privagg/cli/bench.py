@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from privagg.cli.common import Options, command, emit, progress
 from privagg.errors import UsageError
 
-__all__ = ["field_command", "prg_command", "secagg_command"]
+__all__ = ["field_command", "ldp_command", "prg_command", "secagg_command"]
 
 _AGAINST: Callable[[Any], Any] = click.option(
     "--against",
@@ -185,4 +185,40 @@ def secagg_command(
         report = secagg.bench(
             clients=clients, dims=dim, **values, against_flower=against is not None, step=step
         )
+    emit(report, options)
+
+
+@command(
+    "ldp",
+    examples=["privagg bench ldp", "privagg bench ldp --part olh --values 100 --json"],
+    library_names={"parts": "--part"},
+)
+@click.option(
+    "--part",
+    type=click.Choice(["grr", "oue", "olh", "rs+fd"]),
+    multiple=True,
+    help="What is timed; may be repeated; everything if left out.",
+)
+@_count("--users", 1_000_000, "Respondents of OUE, OLH and RS+FD[OUE-z].")
+@_count("--grr-users", 10_000_000, "Respondents of GRR.")
+@click.option(
+    "--values",
+    type=click.IntRange(min=2),
+    default=1024,
+    show_default=True,
+    metavar="INT",
+    help="Values of OLH's domain.",
+)
+@_repeats(5)
+def ldp_command(options: Options, part: tuple[str, ...], **values: Any) -> None:
+    """Time local differential privacy.
+
+    Randomising, aggregating, and surveys of several attributes, beside NumPy, and multi-freq-ldpy
+    and pure-ldp where they are installed. What would take too long is extrapolated from a small
+    case, and says so.
+    """
+    from privagg.bench import ldp
+
+    with progress(options) as step:
+        report = ldp.bench(parts=part or ldp.PARTS, **values, step=step)
     emit(report, options)

@@ -35,6 +35,7 @@ EXTRAS = {
     "plots": ("matplotlib", "jinja2"),
     "audit": ("scipy",),
     "notebooks": ("jupyterlab", "ipykernel"),
+    "dask": ("dask",),
     "gpu": ("numba-cuda", "cuda-toolkit"),
 }
 """The packages of each extra, as in ``pip install 'privagg[plots]'``."""

@@ -48,6 +48,24 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
         },
     ),
+    "ldp": Branch(
+        "Collect under local differential privacy: a survey, reports, estimates.",
+        {
+            "init": Leaf("privagg.cli.ldp_init:init", "Declare a survey, in a file with a digest."),
+            "randomize": Leaf(
+                "privagg.cli.ldp_randomize:randomize",
+                "Randomise values into reports, on the respondents' side.",
+            ),
+            "aggregate": Leaf(
+                "privagg.cli.ldp_aggregate:aggregate",
+                "Add up reports, and states of other collectors.",
+            ),
+            "estimate": Leaf(
+                "privagg.cli.ldp_estimate:estimate",
+                "Estimate how frequent each value is, with intervals.",
+            ),
+        },
+    ),
     "keys": Branch(
         "Identities that sign, and the roster that pins them.",
         {
@@ -66,8 +84,12 @@ COMMANDS: dict[str, Leaf | Branch] = {
         "How fast things are here, beside peers that are installed.",
         {
             "prg": Leaf("privagg.cli.bench:prg_command", "Time the mask streams."),
-            "field": Leaf("privagg.cli.bench:field_command", "Time fields and secret sharing."),
+            "field": Leaf(
+                "privagg.cli.bench:field_command",
+                "Time fields, secret sharing and the coded masks of LightSecAgg.",
+            ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
+            "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
         },
     ),
     "audit": Branch(
