@@ -174,13 +174,14 @@ def _plots(result: Result) -> Iterator[Plot]:
         yield _network(result)
     costs = result.costs
     kinds = list(costs.by_kind)
-    yield Plot(
-        kind="bar",
-        title="Frames per node by kind of message",
-        x_label="kind",
-        y_label="frames per node",
-        series=[Series("frames", kinds, [costs.by_kind[kind][1] for kind in kinds])],
-    )
+    if kinds:  # else nobody heard the query, and nothing was sent
+        yield Plot(
+            kind="bar",
+            title="Frames per node by kind of message",
+            x_label="kind",
+            y_label="frames per node",
+            series=[Series("frames", kinds, [costs.by_kind[kind][1] for kind in kinds])],
+        )
     models = result.all_models()
     names = ["sending", "receiving", "overhearing"]
     parts = ["sent", "received", "overheard"]

@@ -179,3 +179,10 @@ def test_audit_of_what_holds(sensor, run, tmp_path):
     words = ("--protocol", "cpda", "--attack", "modulo", "--attack", "crt", "--runs", 20)
     assert run("audit", "sensor", *words, "--plot", picture, "-q") == 5
     assert picture.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--nodes", "1"], ["--nodes", "60", "--loss", "1"]])
+@pytest.mark.parametrize("protocol", ["tag", "cpda-field"])
+def test_a_network_that_nobody_hears_is_a_result(sensor, arguments, protocol):
+    data, _ = sensor(*arguments, "--area", "1e6", "--range", 1, "--protocol", protocol)
+    assert (data["count"], data["accuracy"], data["frames_per_node"]) == (0, 0, 0)
