@@ -46,6 +46,7 @@ def report(result: Result, source: str) -> Report:
         "sum": result.sums[0],
         "true_sum": result.true_sums[0],
         "count": result.counts[0],
+        "rounded": result.rounded,
         "epochs": len(result.counts),
         "per_epoch": {
             "sum": result.sums[:_IN_JSON],
@@ -142,6 +143,11 @@ def _notes(result: Result) -> Iterator[str]:
     yield f"Guarantee: {result.guarantee}."
     if result.insecure_seed:
         yield "Seeded, so insecure: who knows the seed knows every secret of this run."
+    if result.rounded:
+        yield (
+            f"{result.rounded:,} readings lie between two steps and were rounded, and so is what "
+            f"is called true; a --scale above {result.scale} keeps more."
+        )
     if any(total is None for total in result.sums):
         lost = sum(total is None for total in result.sums)
         yield f"In {lost} of {len(result.sums)} epochs a slice was lost: nothing can be decoded."
