@@ -111,6 +111,8 @@ def _tables(result: Result) -> Iterator[Table]:
     ]
     epochs = len(result.counts)
     title = "Result" if epochs == 1 else f"Result, {epochs} epochs; answers of the first"
+    if result.query.bisects:
+        title = f"Result, by counting in {epochs} epochs; sums and counts of the first"
     yield Table(title, ["", "value"], rows)
     kinds: list[list[Cell]] = [
         [kind, said, frames, octets] for kind, (said, frames, octets) in costs.by_kind.items()
@@ -145,7 +147,7 @@ def _notes(result: Result) -> Iterator[str]:
         yield "Seeded, so insecure: who knows the seed knows every secret of this run."
     if result.rounded:
         yield (
-            f"{result.rounded:,} readings lie between two steps and were rounded, and so is what "
+            f"Readings between two steps: {result.rounded:,}. They were rounded, and so is what "
             f"is called true; a --scale above {result.scale} keeps more."
         )
     if any(total is None for total in result.sums):

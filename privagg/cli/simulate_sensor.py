@@ -123,7 +123,7 @@ def sensor(
     elif not result.secure:
         warn(f"{result.params.protocol}: {result.guarantee}")
     if result.rounded:
-        warn(f"{result.rounded:,} readings were rounded to whole steps; see --scale")
+        warn(f"readings rounded to whole steps: {result.rounded:,}; see --scale")
     name = "generated readings" if source is None else source.name
     emit(_sensor_report.report(result, name), options)
 

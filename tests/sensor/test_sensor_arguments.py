@@ -25,6 +25,9 @@ FIELD = sensor.Deployment(nodes=30, area=60, range=60, seed=3)
         ({"protocol": "cpda", "allow_insecure": "no"}, "allow_insecure"),
         ({"protocol": "cpda", "allow_insecure": 1}, "allow_insecure"),
         ({"slice": 3}, "changes"),
+        ({"slices": 3}, "slices"),
+        ({"plain_slices": True, "protocol": "tag"}, "plain_slices"),
+        ({"arithmetic": "real", "protocol": "smart"}, "arithmetic"),
         ({"width": 3}, "changes"),
     ],
 )
