@@ -122,7 +122,7 @@ def feasible_ranges(
     for index, column in enumerate(columns):
         lowest, down = _extreme(program, seen, column, 1.0)
         highest, up = _extreme(program, seen, column, -1.0)
-        least[index], most[index], proven[index] = lowest, -highest, down and up
+        least[index], most[index], proven[index] = lowest + 0.0, 0.0 - highest, down and up
         if progress is not None:
             progress(index + 1, len(columns))
     return Ranges(columns, least, most, proven, integer)

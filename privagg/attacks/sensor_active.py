@@ -39,7 +39,7 @@ class _Insider(Leader):
     def open_answer(self, answer: Answer, node: int) -> list[int]:
         """Open an answer sealed for this member; out of turn, as an adversary may."""
         octets = self._open(Answer, node, answer.sealed)
-        return split(octets, self._params) if octets is not None else []
+        return split(octets, self._params, node, "answer") if octets is not None else []
 
     def forge_echo(self, senders: tuple[bool, ...], node: int) -> bytes:
         """Return a tag that tells `node` that this member was told `senders`."""

@@ -14,6 +14,10 @@ from privagg.errors import UsageError
 
 __all__ = ["read_log", "read_sums"]
 
+_HINT = (
+    "A list of who took part when has columns client and round: see --layout and --client-column."
+)
+
 
 def read_log(
     path: Path,
@@ -114,7 +118,7 @@ def _weights(path: Path, columns: dict[str, Any], header: bool | None) -> dict[s
         if pyarrow.types.is_boolean(column.type) and not column.null_count:
             arrays[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
         else:
-            arrays[name] = _input_files.numbers(path.name, name, column)
+            arrays[name] = _input_files.numbers(path.name, name, column, _HINT)
         if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
             at = int(np.argmin(np.isfinite(arrays[name])))
             raise UsageError(

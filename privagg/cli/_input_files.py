@@ -212,7 +212,9 @@ def _may_be_a_row(names: Sequence[str]) -> bool:
     return all(_is_number(n) or n.strip().lower() in _MISSING for n in names)
 
 
-def numbers(source: str, name: str, column: Any) -> NDArray[Any]:
+def numbers(
+    source: str, name: str, column: Any, hint: str = "Name the columns to sum with --column."
+) -> NDArray[Any]:
     """Return a column as an array; refuse what is no number and what is missing."""
     import pyarrow
 
@@ -231,9 +233,7 @@ def numbers(source: str, name: str, column: Any) -> NDArray[Any]:
         found = f"text {values[at]!r} in data row {at + 1}"
     else:
         found = f"a column of type {kind}"
-    raise UsageError(
-        where, found, "numbers, separated by commas", "Name the columns to sum with --column."
-    )
+    raise UsageError(where, found, "numbers, separated by commas", hint)
 
 
 def _is_number(text: str) -> bool:

@@ -45,12 +45,15 @@ def read(path: Path, x: str, y: str, value: str) -> Placed:
     """
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise UsageError("--input", path.name, "a .csv or .parquet table")
-    table = _input_files.read_table(path)
+    table = _input_files.read_table(path, None, "a row for each node")
     flags = {"--x-column": x, "--y-column": y, "--value-column": value}
     for flag, name in flags.items():
         if name not in table:
             raise UsageError(flag, name, f"one of {', '.join(table)}")
-    arrays = {name: _input_files.numbers(path.name, name, table[name]) for name in {x, y, value}}
+    hint = f"Name other columns with {', '.join(flags)}."
+    arrays = {
+        name: _input_files.numbers(path.name, name, table[name], hint) for name in {x, y, value}
+    }
     if path.suffix.lower() == ".csv":
         _input_files.check_integers(path, arrays, None)
     places = np.stack([arrays[x].astype(np.float64), arrays[y].astype(np.float64)], axis=1)

@@ -46,6 +46,7 @@ def report(result: Result, source: str) -> Report:
         "sum": result.sums[0],
         "true_sum": result.true_sums[0],
         "count": result.counts[0],
+        "rounded": result.rounded,
         "epochs": len(result.counts),
         "per_epoch": {
             "sum": result.sums[:_IN_JSON],
@@ -110,6 +111,8 @@ def _tables(result: Result) -> Iterator[Table]:
     ]
     epochs = len(result.counts)
     title = "Result" if epochs == 1 else f"Result, {epochs} epochs; answers of the first"
+    if result.query.bisects:
+        title = f"Result, by counting in {epochs} epochs; sums and counts of the first"
     yield Table(title, ["", "value"], rows)
     kinds: list[list[Cell]] = [
         [kind, said, frames, octets] for kind, (said, frames, octets) in costs.by_kind.items()
@@ -142,6 +145,11 @@ def _notes(result: Result) -> Iterator[str]:
     yield f"Guarantee: {result.guarantee}."
     if result.insecure_seed:
         yield "Seeded, so insecure: who knows the seed knows every secret of this run."
+    if result.rounded:
+        yield (
+            f"Readings between two steps: {result.rounded:,}. They were rounded, and so is what "
+            f"is called true; a --scale above {result.scale} keeps more."
+        )
     if any(total is None for total in result.sums):
         lost = sum(total is None for total in result.sums)
         yield f"In {lost} of {len(result.sums)} epochs a slice was lost: nothing can be decoded."
@@ -174,13 +182,14 @@ def _plots(result: Result) -> Iterator[Plot]:
         yield _network(result)
     costs = result.costs
     kinds = list(costs.by_kind)
-    yield Plot(
-        kind="bar",
-        title="Frames per node by kind of message",
-        x_label="kind",
-        y_label="frames per node",
-        series=[Series("frames", kinds, [costs.by_kind[kind][1] for kind in kinds])],
-    )
+    if kinds:  # else nobody heard the query, and nothing was sent
+        yield Plot(
+            kind="bar",
+            title="Frames per node by kind of message",
+            x_label="kind",
+            y_label="frames per node",
+            series=[Series("frames", kinds, [costs.by_kind[kind][1] for kind in kinds])],
+        )
     models = result.all_models()
     names = ["sending", "receiving", "overhearing"]
     parts = ["sent", "received", "overheard"]

@@ -122,6 +122,8 @@ def sensor(
         warn(f"{result.params.protocol} is {result.guarantee}")
     elif not result.secure:
         warn(f"{result.params.protocol}: {result.guarantee}")
+    if result.rounded:
+        warn(f"readings rounded to whole steps: {result.rounded:,}; see --scale")
     name = "generated readings" if source is None else source.name
     emit(_sensor_report.report(result, name), options)
 

@@ -179,3 +179,34 @@ def test_audit_of_what_holds(sensor, run, tmp_path):
     words = ("--protocol", "cpda", "--attack", "modulo", "--attack", "crt", "--runs", 20)
     assert run("audit", "sensor", *words, "--plot", picture, "-q") == 5
     assert picture.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--nodes", "1"], ["--nodes", "60", "--loss", "1"]])
+@pytest.mark.parametrize("protocol", ["tag", "cpda-field"])
+def test_a_network_that_nobody_hears_is_a_result(sensor, arguments, protocol):
+    data, _ = sensor(*arguments, "--area", "1e6", "--range", 1, "--protocol", protocol)
+    assert (data["count"], data["accuracy"], data["frames_per_node"]) == (0, 0, 0)
+
+
+def test_hints_name_options_of_this_command(run, capsys, tmp_path):
+    table = tmp_path / "meters.csv"
+    table.write_text("x,y,value\n0,0,one\n1,1,2\n")
+    assert run("simulate", "sensor", "--input", table, "--range", 5) == 2
+    assert "--value-column" in capsys.readouterr().err
+    log = tmp_path / "log.csv"
+    log.write_text("a,b\n1,x\n")
+    assert run("audit", "linear", "--participation", log) == 2
+    err = capsys.readouterr().err
+    assert "--client-column" in err
+    assert "--column." not in err
+
+
+def test_rounded_readings_are_said(run, capsys, tmp_path):
+    table = tmp_path / "meters.csv"
+    table.write_text("x,y,value\n0,0,1.5\n1,1,2\n2,2,0.25\n")
+    arguments = ("simulate", "sensor", "--input", table, "--range", 5, "--json")
+    for scale, rounded in ((1, 2), (100, 0)):
+        assert run(*arguments, "--scale", scale) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["rounded"] == rounded
+        assert ("readings rounded" in err) == bool(rounded)

@@ -77,6 +77,7 @@ def test_every_check_is_broken_by_a_test():
         "everyone_has_a_key",
         "first_share_of_origin",
         "holds_all_shares",
+        "one_item_each",
         "opens",
         "quorum_is_reached",
         "roster_is_sorted",
@@ -373,6 +374,7 @@ def test_joining_proves_a_key(cluster):
     cluster.leader.announce(8, 2)
     with pytest.raises(Abort, match="too small"):
         cluster.leader.roster(8)
+    cluster.leader.announce(7, 2)
     with pytest.raises(PeerError, match="does not verify"):
         cluster.leader.admit(joins[cluster.nodes[1]], cluster.nodes[2])
     with pytest.raises(PeerError, match="no key"):

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, runtime_checkable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM
 
 from privagg import keys
+from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor.keypool import Rings
 
@@ -35,6 +36,7 @@ __all__ = [
 _SALT = b"privagg sensor link key 1"
 
 
+@runtime_checkable
 class Keyring(Protocol):
     """The keys that a node shares with others."""
 
@@ -63,9 +65,10 @@ class UniqueKeys:
     def __init__(self, node: int, private: bytes, directory: Mapping[int, bytes]) -> None:
         if not isinstance(private, bytes) or len(private) != keys.KEY_BYTES:
             raise UsageError("private", type(private).__name__, f"{keys.KEY_BYTES} bytes")
-        self.node = node
+        _key_table("directory", directory, keys.KEY_BYTES)
+        self.node = whole("node", node, 0, 2**32 - 1)
         self._private = private
-        self._directory = directory
+        self._directory = dict(directory)
         self._keys: dict[int, bytes] = {}
 
     def key(self, peer: int) -> bytes | None:
@@ -102,12 +105,8 @@ class PreloadedKeys:
     """
 
     def __init__(self, node: int, link_keys: Mapping[int, bytes]) -> None:
-        for key in link_keys.values():
-            if not isinstance(key, bytes) or len(key) != keys.AEAD_KEY_BYTES:
-                raise UsageError(
-                    "link_keys", type(key).__name__, f"keys of {keys.AEAD_KEY_BYTES} bytes"
-                )
-        self.node = node
+        _key_table("link_keys", link_keys, keys.AEAD_KEY_BYTES)
+        self.node = whole("node", node, 0, 2**32 - 1)
         self._keys = dict(link_keys)
 
     def key(self, peer: int) -> bytes | None:
@@ -119,6 +118,17 @@ class PreloadedKeys:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a keyring is a secret and cannot be pickled")
+
+
+def _key_table(name: str, table: Mapping[int, bytes], size: int) -> None:
+    """Require keys of `size` bytes by node id: a shorter one would be padded, or read past."""
+    if not isinstance(table, Mapping):
+        raise UsageError(name, type(table).__name__, "a mapping of node ids to keys")
+    for node, key in table.items():
+        whole(f"a node of {name}", node, 0, 2**32 - 1)
+        if not isinstance(key, bytes) or len(key) != size:
+            found = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+            raise UsageError(f"{name}[{node}]", found, f"{size} bytes")
 
 
 class PoolKeys:

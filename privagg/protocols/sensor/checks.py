@@ -21,6 +21,7 @@ __all__ = [
     "everyone_has_a_key",
     "first_share_of_origin",
     "holds_all_shares",
+    "one_item_each",
     "opens",
     "quorum_is_reached",
     "roster_is_sorted",
@@ -88,6 +89,12 @@ def opens(plaintext: bytes | None, origin: int, round: str) -> bytes:
             origin, round, "a tag that does not verify: damaged, replayed, or of another roster"
         )
     return plaintext
+
+
+def one_item_each(items: Sequence[bytes], members: Sequence[int], origin: int, round: str) -> None:
+    """Require an item for each other member of the roster."""
+    if len(items) != len(members) - 1:
+        raise PeerError(origin, round, f"{len(items)} items for {len(members) - 1} other members")
 
 
 def elements_are_canonical(numbers: Sequence[int], origin: int, params: Params, round: str) -> None:

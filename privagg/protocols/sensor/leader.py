@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from privagg import field as fields
+from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.sensor import channel, checks, senders, sound
@@ -21,11 +24,12 @@ from privagg.protocols.sensor.messages import (
     Roster,
     SenderSet,
     Shares,
+    bitmap,
     flags_of,
 )
 from privagg.protocols.sensor.params import Params, Protocol
 from privagg.protocols.sensor.states import MemberState, Mode, mode
-from privagg.protocols.sensor.tree_node import split
+from privagg.protocols.sensor.tree_node import message_of, split
 
 __all__ = ["Leader"]
 
@@ -46,6 +50,7 @@ class Leader(Member):
     ) -> None:
         super().__init__(params, keyring, entropy=entropy, last_epoch=last_epoch)
         self._concluded = -1
+        self._announced = -1
         self._joined: set[int] = set()
         self._bitmaps: dict[int, list[bool]] = {}
         self._answers: dict[int, list[int]] = {}
@@ -63,11 +68,19 @@ class Leader(Member):
         successor.__dict__.update(member.__dict__)
         successor._joined = set()
         successor._bitmaps, successor._answers, successor._chosen = {}, {}, ()
-        successor._concluded = -1
+        successor._concluded = successor._announced = -1
         return successor
 
     def announce(self, epoch: int, hops: int) -> Hello:
-        """Return the query as this leader forwards it."""
+        """Return the query as this leader forwards it; who joined before has to join again.
+
+        Raises
+        ------
+        UsageError
+            If the epoch has more than 32 bits, or the hops more than 16.
+        """
+        self._announced = whole("epoch", epoch, 0, 2**32 - 1)
+        whole("hops", hops, 0, 2**16 - 1)
         self._joined = set()
         return Hello(epoch=epoch, hops=hops, leads=True)
 
@@ -77,8 +90,12 @@ class Leader(Member):
         Raises
         ------
         PeerError
-            If the proof fails.
+            If the proof fails, or is for another epoch than was announced: who joined once would
+            be taken in for ever, dead or not, by whoever kept its message.
         """
+        message_of(Join, join)
+        if join.epoch != self._announced:
+            raise PeerError(node, "join", f"epoch {join.epoch}, which was not announced last")
         plaintext = channel.open_(
             self._key(node, "join"),
             join.tag,
@@ -99,20 +116,44 @@ class Leader(Member):
         ------
         Abort
             If they are too few: they join elsewhere.
+        UsageError
+            If the epoch has more than 32 bits.
         """
+        whole("epoch", epoch, 0, 2**32 - 1)
         members = tuple(sorted(self._joined | {self.node}))
         if len(members) < self._params.min_cluster:
             raise Abort("the cluster is too small", len(members), self._params.min_cluster)
         return Roster(epoch=epoch, members=members, id_size=id_bytes(self._params.nodes))
 
+    def share(self, roster: Roster, numbers: Sequence[int], leader: int) -> Shares | None:
+        """As :meth:`Member.share`; what was collected in an epoch before, or too late, is dropped.
+
+        Else an answer of an epoch that was given up would be added to the next one's.
+        """
+        shares = super().share(roster, numbers, leader)
+        self._answers, self._bitmaps, self._chosen = {}, {}, ()
+        return shares
+
     def relay(self, bundle: Shares | Echo, origin: int, targets: list[int]) -> Relay:
         """Return what is sent on of a bundle: the items of `targets`, which are out of range.
 
         The leader cannot read them.
+
+        Raises
+        ------
+        PeerError
+            If the origin is not in the roster, or its bundle has not an item for each other member.
+        UsageError
+            If a target is not in the roster, or is the origin.
         """
+        if origin not in self._members:
+            raise PeerError(origin, "shares", "a bundle of a node outside the roster")
+        checks.one_item_each(bundle.items, self._members, origin, bundle.round)
         place = self._members.index(origin)
         items = []
         for target in targets:
+            if target not in self._members or target == origin:
+                raise UsageError("targets", target, "other members of the roster")
             at = self._members.index(target)
             items.append(bundle.items[at - (at > place)])
         return Relay(position=place, items=tuple(items))
@@ -125,10 +166,15 @@ class Leader(Member):
         PeerError
             If it does not open, or came before.
         """
+        message_of(Received, message)
         if node in self._bitmaps or node not in self._members:
             raise PeerError(node, "received", "a second list, or one from outside the roster")
         octets = checks.opens(self._open(Received, node, message.sealed), node, "received")
-        self._bitmaps[node] = flags_of(octets, len(self._members))
+        members = len(self._members)
+        flags = flags_of(octets.ljust((members + 7) // 8, b"\0"), members)
+        if bitmap(flags) != octets:
+            raise PeerError(node, "received", f"no list of one bit for each of {members} members")
+        self._bitmaps[node] = flags
 
     def choose_senders(self) -> SenderSet:
         """Threshold mode: choose whose readings the sum is to hold.
@@ -158,12 +204,16 @@ class Leader(Member):
         Raises
         ------
         PeerError
-            If it does not open, came before, or is no field element.
+            If it does not open, came before or after the epoch was concluded, or is no field
+            element.
         """
+        message_of(Answer, answer)
+        if self._concluded >= 0 and self._concluded == self._epoch:
+            raise PeerError(node, "answer", f"an answer after epoch {self._epoch} was concluded")
         if node in self._answers or node not in self._members or node == self.node:
             raise PeerError(node, "answer", "a second answer, or one from outside the roster")
         octets = checks.opens(self._open(Answer, node, answer.sealed), node, "answer")
-        numbers = split(octets, self._params)
+        numbers = split(octets, self._params, node, "answer")
         checks.elements_are_canonical(numbers, node, self._params, "answer")
         self._answers[node] = numbers
 

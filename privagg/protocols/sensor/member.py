@@ -27,7 +27,7 @@ from privagg.protocols.sensor.messages import (
 )
 from privagg.protocols.sensor.params import Params, Protocol
 from privagg.protocols.sensor.states import TABLES, MemberState, Mode, mode, next_state
-from privagg.protocols.sensor.tree_node import TreeNode, join, split
+from privagg.protocols.sensor.tree_node import TreeNode, join, message_of, split
 
 __all__ = ["Member"]
 
@@ -69,6 +69,8 @@ class Member(TreeNode):
         last_epoch: int = -1,
     ) -> None:
         super().__init__(params, keyring, last_epoch=last_epoch)
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an entropy.Entropy")
         if params.protocol not in (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER):
             raise UsageError("protocol", str(params.protocol), "cpda-field or mask-cluster")
         self._entropy = entropy
@@ -105,10 +107,13 @@ class Member(TreeNode):
         Raises
         ------
         PeerError
-            If the sender does not lead, or there is no key with it.
+            If the sender does not lead, there is no key with it, or the epoch is too large.
         """
+        message_of(Hello, hello)
         if not hello.leads:
             raise PeerError(leader, "hello", "a HELLO of a node that does not lead")
+        if not 0 <= hello.epoch < 2**32:
+            raise PeerError(leader, "hello", "an epoch of more than 32 bits")
         tag = self._seal(Join, leader, b"", b"", epoch=hello.epoch)
         return Join(epoch=hello.epoch, tag=tag)
 
@@ -135,6 +140,7 @@ class Member(TreeNode):
             If the numbers are not as many as `params` says, or beyond their bound.
         """
         params = self._params
+        message_of(Roster, roster)
         following = next_state(self._table, self._state, Roster, leader)
         checks.epoch_is_new(roster, leader, self._epoch)
         checks.roster_is_sorted(roster, leader)
@@ -142,8 +148,8 @@ class Member(TreeNode):
         checks.cluster_is_large_enough(roster, leader, params)
         checks.everyone_has_a_key(roster, leader, self._keyring)
         values = self._values(numbers)
-        self._epoch, self._leader, self._members = roster.epoch, leader, roster.members
         self._digest = channel.roster_digest(roster.epoch, leader, roster.members)
+        self._epoch, self._leader, self._members = roster.epoch, leader, roster.members
         self._held, self._masked, self._senders = {}, [], ()
         self._agreeing = {self.node}
         self._said = {}
@@ -170,10 +176,12 @@ class Member(TreeNode):
         PeerError
             If it came before, does not open or is no field element.
         """
+        message_of(Shares, shares)
         self._expect(Shares, origin)
         place = self._members.index(origin) if origin in self._members else -1
         if place < 0 or origin == self.node:
             raise PeerError(origin, "shares", "shares of a node outside the roster")
+        checks.one_item_each(shares.items, self._members, origin, "shares")
         own = self._members.index(self.node)
         self._take(origin, self._open(Shares, origin, shares.items[own - (own > place)]))
 
@@ -185,8 +193,13 @@ class Member(TreeNode):
         PeerError
             If none of the items is for this member.
         """
+        message_of(Relay, relay)
         self._expect(Relay, leader)
+        if not 0 <= relay.position < len(self._members):
+            raise PeerError(leader, "shares", f"an origin outside {len(self._members)} members")
         origin = self._members[relay.position]
+        if origin == self.node:
+            raise PeerError(leader, "shares", "this member's own items sent back to it")
         kind = Echo if self._state is not MemberState.SHARED else Shares
         associated = self._echo_data(self._senders) if kind is Echo else self._digest
         for item in relay.items:
@@ -224,6 +237,7 @@ class Member(TreeNode):
         Abort
             If this member lacks the share of one of them: it cannot answer.
         """
+        message_of(SenderSet, message)
         who = self._leader if collector is None else collector
         following = next_state(self._table, self._state, SenderSet, who)
         if len(message.senders) != len(self._members):
@@ -248,10 +262,12 @@ class Member(TreeNode):
         PeerError
             If it was told another one.
         """
+        message_of(Echo, echo)
         self._expect(Echo, origin)
         place = self._members.index(origin) if origin in self._members else -1
         if place < 0 or origin == self.node:
             raise PeerError(origin, "echo", "an echo of a node outside the roster")
+        checks.one_item_each(echo.items, self._members, origin, "echo")
         own = self._members.index(self.node)
         item = echo.items[own - (own > place)]
         plaintext = self._unseal(Echo, origin, item, self._echo_data(self._senders))
@@ -293,6 +309,8 @@ class Member(TreeNode):
     def _values(self, numbers: Sequence[int]) -> Any:
         """Check what this member adds, and return it as field elements."""
         params = self._params
+        if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str | bytes):
+            raise UsageError("numbers", type(numbers).__name__, f"{params.width} whole numbers")
         whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
         if not whole or len(numbers) != params.width:
             raise UsageError("numbers", "others", f"{params.width} whole numbers")
@@ -316,7 +334,7 @@ class Member(TreeNode):
     def _take(self, origin: int, plaintext: bytes | None) -> None:
         opened = checks.opens(plaintext, origin, "shares")
         checks.first_share_of_origin(self._held, origin)
-        numbers = split(opened, self._params)
+        numbers = split(opened, self._params, origin, "shares")
         checks.elements_are_canonical(numbers, origin, self._params, "shares")
         self._held[origin] = numbers
 

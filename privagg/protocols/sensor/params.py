@@ -323,6 +323,13 @@ class Params:
             raise UsageError("real_bytes", self.real_bytes, "4 or 8")
         if self.tag_bytes not in (4, 8, 16) or isinstance(self.tag_bytes, bool):
             raise UsageError("tag_bytes", self.tag_bytes, "4, 8 or 16")
+        if self.slices != 2 and self.protocol is not Protocol.SMART:
+            raise UsageError("slices", self.slices, f"nothing with {self.protocol}", "Use smart.")
+        if self.plain_slices and self.protocol is not Protocol.SMART:
+            raise UsageError("plain_slices", True, f"False with {self.protocol}", "Use smart.")
+        if self.arithmetic is Arithmetic.REAL and self.protocol is not Protocol.CPDA:
+            allowed = f"nothing with {self.protocol}"
+            raise UsageError("arithmetic", str(self.arithmetic), allowed, "Use cpda.")
         if self.drops and self.protocol is not Protocol.CPDA_FIELD:
             raise UsageError("drops", self.drops, f"0 with {self.protocol}", "Use cpda-field.")
         whole("min_cluster", self.min_cluster, self.least_cluster, 2**16, _HINT)

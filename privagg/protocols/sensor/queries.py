@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privagg._validate import refuse_masked, whole
 from privagg.errors import UsageError
-from privagg.protocols.sensor.params import choice
+from privagg.protocols.sensor.params import choice, real
 
 __all__ = ["Query", "QueryKind", "fixed_point", "power_maximum"]
 
@@ -123,13 +123,19 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", choice("query", self.kind, QueryKind))
+        if self.at_least is not None:
+            low = -float(_MOST)
+            object.__setattr__(self, "at_least", real("at_least", self.at_least, low, -low))
         if self.at_least is not None and self.kind is not QueryKind.COUNT:
             raise UsageError("at_least", self.at_least, "a threshold of the query 'count' only")
         if (self.edges is not None) != (self.kind is QueryKind.HISTOGRAM):
             allowed = "edges with the query 'histogram', and only there"
             raise UsageError("edges", self.edges, allowed)
         if self.edges is not None:
-            edges = tuple(float(edge) for edge in self.edges)
+            try:
+                edges = tuple(float(edge) for edge in self.edges)
+            except (TypeError, ValueError):
+                raise UsageError("edges", self.edges, "numbers, ascending") from None
             rising = all(a < b for a, b in itertools.pairwise(edges))
             if len(edges) < 2 or not rising or not all(map(math.isfinite, edges)):
                 raise UsageError("edges", self.edges, "two or more finite numbers, ascending")
@@ -227,9 +233,15 @@ def power_maximum(readings: Any, exponents: Sequence[int]) -> list[tuple[int, fl
     Raises
     ------
     UsageError
-        If a reading is not positive.
+        If a reading is not positive, or the exponents are no sequence of whole numbers.
     """
-    array = np.asarray(readings, np.float64).reshape(-1)
+    refuse_masked("readings", readings)
+    try:
+        array = np.asarray(readings, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise UsageError("readings", type(readings).__name__, "positive numbers") from None
+    if not isinstance(exponents, Sequence) or isinstance(exponents, str | bytes):
+        raise UsageError("exponents", exponents, "a sequence of whole numbers")
     if not array.size or not np.isfinite(array).all() or array.min() <= 0:
         raise UsageError("readings", "a number that is not positive", "positive numbers")
     top = float(array.max())

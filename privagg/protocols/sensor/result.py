@@ -161,6 +161,8 @@ class Result:
         As given or recommended.
     scale : int
         Fixed-point steps per unit.
+    rounded : int
+        Readings that lie between two steps and were rounded. What is true is true of these.
     formation : Formation
         The last one: network, clusters, tree.
     formations : int
@@ -196,6 +198,7 @@ class Result:
     energy: Energy
     query: Query
     scale: int
+    rounded: int
     formation: Formation = field(repr=False)
     formations: int
     sums: list[Any]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from privagg.protocols.sensor import keypool, network, parties, sums
 from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.energy import Energy
 from privagg.protocols.sensor.formation import STEPS, Alive, Formation, form
-from privagg.protocols.sensor.params import Deployment, Keys, Params, Protocol, Radio
+from privagg.protocols.sensor.params import Deployment, Keys, Params, Protocol, Radio, choice
 from privagg.protocols.sensor.queries import Query, QueryKind, fixed_point
 from privagg.protocols.sensor.result import Costs, Result, paper_messages
 
@@ -28,6 +29,11 @@ Deaths = Mapping[int, str | tuple[int, str]]
 """Node -> the step before which it dies, in epoch 0, or (epoch, step)."""
 
 _PAIRS_AT_ONCE = 2_000_000
+
+_OFF = 1e-6
+"""A reading off its step by more counts as rounded; a decimal's own error is less."""
+
+_Kind = TypeVar("_Kind")
 
 
 def simulate(
@@ -63,7 +69,7 @@ def simulate(
     query : Query or str, optional
         What is asked; the sum if not given.
     scale : int
-        Fixed-point steps per unit.
+        Fixed-point steps per unit. What lies between two is rounded, and counted in ``rounded``.
     bound : int, optional
         Largest absolute reading in steps; the largest there is if not given.
     epochs : int
@@ -90,7 +96,14 @@ def simulate(
     CapacityError
         If a sum could wrap around the field.
     """
-    asked = query if isinstance(query, Query) else Query(kind=QueryKind(query or "sum"))
+    _is_a("deployment", deployment, Deployment)
+    radio = Radio() if radio is None else _is_a("radio", radio, Radio)
+    energy = Energy() if energy is None else _is_a("energy", energy, Energy)
+    asked = (
+        query
+        if isinstance(query, Query)
+        else Query(kind=QueryKind.SUM if query is None else choice("query", query, QueryKind))
+    )
     name = _allowed(protocol, allow_insecure)
     epochs = whole("epochs", epochs, 1, 10**7)
     if asked.bisects and epochs != 1:
@@ -99,7 +112,10 @@ def simulate(
     if readings is None:
         readings = generated_readings(deployment, epochs)
     steps, limit = fixed_point(readings, scale, bound)
+    off = np.abs(np.asarray(readings, np.float64) * scale - steps)
+    rounded = int(np.count_nonzero(off > _OFF))
     steps = _by_epoch(steps, deployment.nodes, epochs)
+    _known(changes)
     params = Params.recommend(
         name,
         nodes=deployment.nodes,
@@ -107,8 +123,8 @@ def simulate(
         width=asked.width,
         **changes,
     )
-    run = _Run(deployment, params, radio or Radio(), source, engine)
-    plan = _plan_deaths(deaths or {}, deployment.nodes, epochs)
+    run = _Run(deployment, params, radio, source, engine)
+    plan = _plan_deaths({} if deaths is None else deaths, deployment.nodes, epochs)
     found: list[tuple[float, int]] = []
     if asked.bisects:
         answer, found = run.bisect(steps, asked, limit, plan, scale)
@@ -138,9 +154,10 @@ def simulate(
         params=params,
         deployment=deployment,
         radio=run.radio,
-        energy=energy or Energy(),
+        energy=energy,
         query=asked,
         scale=scale,
+        rounded=rounded,
         formation=run.formation,
         formations=run.formations,
         sums=[None if total is None else total[0] / unit for total in run.totals],
@@ -170,7 +187,23 @@ def _generator(source: Entropy) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(source.take(16), "little")))
 
 
+def _is_a(name: str, value: Any, kind: type[_Kind]) -> _Kind:
+    if not isinstance(value, kind):
+        raise UsageError(name, type(value).__name__, f"sensor.{kind.__name__}")
+    return value
+
+
+def _known(changes: Mapping[str, Any]) -> None:
+    """Require fields of Params that this call does not fill in itself."""
+    fields = {field.name for field in dataclasses.fields(Params)} - {"protocol", "nodes", "width"}
+    for name in changes:
+        if name not in fields:
+            raise UsageError("changes", name, f"one of {', '.join(sorted(fields - {'bound'}))}")
+
+
 def _allowed(protocol: Protocol | str, allow_insecure: bool) -> Protocol:
+    if not isinstance(allow_insecure, bool):
+        raise UsageError("allow_insecure", allow_insecure, "True or False")
     try:
         name = Protocol(protocol)
     except ValueError:
@@ -196,8 +229,13 @@ def _by_epoch(steps: NDArray[np.int64], nodes: int, epochs: int) -> NDArray[np.i
 def _plan_deaths(deaths: Deaths, nodes: int, epochs: int) -> dict[int, dict[int, str]]:
     """Return by epoch who dies before which step."""
     plan: dict[int, dict[int, str]] = {}
+    if not isinstance(deaths, Mapping):
+        raise UsageError("deaths", type(deaths).__name__, "a mapping of nodes to (epoch, step)")
     for node, when in deaths.items():
-        epoch, step = (0, when) if isinstance(when, str) else when
+        pair = (0, when) if isinstance(when, str) else when
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise UsageError("deaths", type(when).__name__, "a step, or (epoch, step)")
+        epoch, step = pair
         whole("deaths", node, 0, nodes - 1)
         whole("deaths", epoch, 0, epochs - 1)
         if step not in STEPS:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor import channel, checks
 from privagg.protocols.sensor.channel import Keyring
-from privagg.protocols.sensor.messages import Report, element_bytes
+from privagg.protocols.sensor.messages import Message, Report, element_bytes
 from privagg.protocols.sensor.params import Params
 
 __all__ = ["TreeNode"]
+
+_Sent = TypeVar("_Sent", bound=Message)
 
 COUNT_BYTES = 4
 
@@ -33,6 +37,8 @@ class TreeNode:
         if not isinstance(params, Params):
             raise UsageError("params", type(params).__name__, "sensor.Params")
         self._params = params
+        if not isinstance(keyring, Keyring):
+            raise UsageError("keyring", type(keyring).__name__, "a sensor.Keyring")
         self._keyring = keyring
         self._report_epoch = whole("last_epoch", last_epoch, -1, 2**32 - 1)
         self._reported = False
@@ -51,8 +57,9 @@ class TreeNode:
         Raises
         ------
         UsageError
-            If the epoch is not later than the last one.
+            If the epoch is not later than the last one, or has more than 32 bits.
         """
+        whole("epoch", epoch, 0, 2**32 - 1)
         if epoch <= self._report_epoch:
             raise UsageError("epoch", epoch, f"above {self._report_epoch}, the last one")
         self._report_epoch = epoch
@@ -67,8 +74,12 @@ class TreeNode:
         Raises
         ------
         PeerError
-            If it does not open, came before, or comes after this node's own report.
+            If it does not open, came before, or comes before an epoch was begun or after this
+            node's own report.
         """
+        message_of(Report, report)
+        if self._report_epoch < 0:
+            raise PeerError(child, "report", "a report before this node began an epoch")
         if self._reported or child in self._children:
             raise PeerError(child, "report", "a second report, or one that is too late")
         key = self._key(child, "report")
@@ -86,7 +97,7 @@ class TreeNode:
             child,
             "report",
         )
-        numbers = split(plaintext[:-COUNT_BYTES], self._params)
+        numbers = split(plaintext[:-COUNT_BYTES], self._params, child, "report")
         checks.elements_are_canonical(numbers, child, self._params, "report")
         count = int.from_bytes(plaintext[-COUNT_BYTES:], "little")
         if self._count + count > self._params.nodes:
@@ -108,7 +119,11 @@ class TreeNode:
         ------
         PeerError
             If there is no key with the parent.
+        UsageError
+            If no epoch was begun.
         """
+        if self._report_epoch < 0:
+            raise UsageError("epoch", "none", "one that was begun with begin_reports()")
         self._reported = True
         plaintext = join(self._numbers, self._params) + self._count.to_bytes(COUNT_BYTES, "little")
         sealed = channel.seal(
@@ -133,12 +148,33 @@ class TreeNode:
         return f"{type(self).__name__}(node={self.node})"
 
 
+def message_of(kind: type[_Sent], value: Any) -> _Sent:
+    """Return `value` if it is a message of this kind: another is the caller's mistake.
+
+    Raises
+    ------
+    UsageError
+        If it is anything else.
+    """
+    if not isinstance(value, kind):
+        raise UsageError(kind.__name__, type(value).__name__, f"sensor.messages.{kind.__name__}")
+    return value
+
+
 def join(numbers: list[int], params: Params) -> bytes:
     """Write field elements, little-endian."""
     return b"".join(number.to_bytes(element_bytes(params), "little") for number in numbers)
 
 
-def split(octets: bytes, params: Params) -> list[int]:
-    """Read field elements; whether they are canonical is not checked here."""
+def split(octets: bytes, params: Params, origin: int, round: str) -> list[int]:
+    """Read as many field elements as a query has; whether they are canonical is not checked here.
+
+    Raises
+    ------
+    PeerError
+        If they are more or fewer: a peer that holds a key can seal anything.
+    """
     size = element_bytes(params)
+    if len(octets) != size * params.width:
+        raise PeerError(origin, round, f"{len(octets)} bytes for {params.width} numbers of {size}")
     return [int.from_bytes(octets[i : i + size], "little") for i in range(0, len(octets), size)]
