@@ -218,3 +218,19 @@ def test_right_priors_estimate_better():
         theory = np.mean([variance(params, at, 1000, f).mean() for at in (0, 1)])
         assert errors[name] == pytest.approx(theory, rel=0.25)
     assert errors["rs+rfd"] < errors["rs+fd"]
+
+
+@pytest.mark.parametrize(
+    "counts", [None, 5, "ab", [[-1, 2]], [[1.5, 2]], [[1, 2], [[1], [2, 3]]], [[True, False]]]
+)
+def test_counts_that_are_none(counts):
+    with pytest.raises(UsageError, match="counts"):
+        Priors.central(counts, 1.0)
+
+
+@pytest.mark.parametrize("given", [None, 5, "ab", ["ab"], [[[0.5], [0.2, 0.3]]]])
+def test_probabilities_that_are_none(given):
+    with pytest.raises(UsageError, match="probabilities"):
+        Priors.of(given)
+    with pytest.raises(UsageError, match="estimates"):
+        Priors.from_estimates(given, 1.0)
