@@ -32,7 +32,7 @@ from privagg.attacks.ldp_reidentification import Reidentification, reidentify
 from privagg.domain import Categorical
 from privagg.domain.base import MAX_SIZE
 from privagg.errors import UsageError
-from privagg.mechanisms import FrequencyOracle, make
+from privagg.mechanisms import CMS, HCMS, FrequencyOracle, make
 from privagg.protocols.multidim import Protocol, oracles_of
 
 __all__ = [
@@ -128,7 +128,7 @@ def audit_oracles(
     found = []
     for name in wanted:
         oracle = make(name, domain, epsilon)
-        if not isinstance(oracle, FrequencyOracle):
+        if not isinstance(oracle, FrequencyOracle) or isinstance(oracle, CMS | HCMS):
             raise UsageError("oracles", name, ", ".join(oracle_names()))
         found.append(
             OracleAudit(

@@ -373,6 +373,7 @@ def test_wrong_arguments():
         lambda: attribute_posterior(params, None, [np.ones(2) / 2]),
         lambda: ldp.audit_oracles(4, 1.0, oracles=["none"]),
         lambda: ldp.audit_oracles(4, 1.0, oracles=[]),
+        lambda: ldp.audit_oracles(4, 1.0, oracles=["cms"]),
         lambda: ldp.audit_oracles(4, 1.0, oracles="grr"),
         lambda: ldp.audit_oracles("4", 1.0),
         lambda: ldp.distinguish_oracle("grr"),

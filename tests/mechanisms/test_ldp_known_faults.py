@@ -21,10 +21,11 @@
 from __future__ import annotations
 
 import random
+from statistics import NormalDist
 
 import numpy as np
 import pytest
-from ldp_oracles import oracle
+from ldp_oracles import Z, oracle, raw_runs
 
 from privagg.domain import Categorical
 from privagg.entropy import from_seed
@@ -138,3 +139,38 @@ def test_attributes_are_counted_from_zero_up():
     for wrong in (None, [], [np.full(2, 0.5)], [np.full(2, 0.5), np.full(4, 0.25)]):
         with pytest.raises(UsageError, match="frequencies"):
             multidim.mse_theory(params, 10, wrong)
+
+
+@pytest.mark.parametrize("name", [*PURE, "dbitflip", "l-grr", "l-osue", "loloha"])
+def test_the_variance_of_a_value_that_everybody_has(name):
+    """At frequency 1 all of the variance is the own term's; 10 % of it tell."""
+    users, runs = 40, 6000
+    one = oracle(name, 3, 1.5)
+    raw = raw_runs(one, np.zeros(users, np.uint32), runs, from_seed(3))[:, 0]
+    square = (raw - 1) ** 2 / one._variances(users, np.array([1.0, 0.0, 0.0]), False)[0]
+    error = square.std(ddof=1) / np.sqrt(runs)
+    assert abs(square.mean() - 1) < Z * error < 0.1
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_intervals_reach_as_far_as_they_say(confidence):
+    """In standard deviations of the closed form, of one oracle and of a survey."""
+    factor = NormalDist().inv_cdf((1 + confidence) / 2)
+    one = oracle("oue", 5, 1.0)
+    found = one.estimate(one.aggregate(one.randomize(["v0"] * 99)), confidence)
+    assert found.high - found.raw == pytest.approx(factor * found.variance**0.5)
+    assert found.raw - found.low == pytest.approx(factor * found.variance**0.5)
+    assert found.variance[4] == pytest.approx(one.variance(99, found.values[4]))
+    domains = {"a": Categorical(range(2)), "b": Categorical(range(5))}
+    for protocol in ("spl", "smp", "rs+fd"):
+        params = multidim.Params(attributes=domains, epsilon=1.0, protocol=protocol)
+        reports = multidim.randomize(params, {"a": [0] * 99, "b": [3] * 99})
+        aggregator = multidim.Aggregator(params)
+        aggregator.receive(reports)
+        for at, each in enumerate(aggregator.estimate(confidence).values()):
+            held = reports.counts[at] if protocol == "smp" else None
+            near = np.clip(each.raw, 0, 1)
+            variance = multidim.variance(params, at, 99, near, reports=held)
+            assert each.variance == pytest.approx(variance)
+            assert each.high - each.raw == pytest.approx(factor * variance**0.5)
+            assert each.raw - each.low == pytest.approx(factor * variance**0.5)
