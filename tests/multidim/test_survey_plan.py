@@ -157,7 +157,7 @@ def test_discrete_laplace_has_its_distribution():
 
     from scipy import stats
 
-    draws, n = Draws(from_seed(3)), 20_000
+    draws, n = Draws(from_seed(3)), 9000
     drawn = np.array([priors._discrete_laplace(Fraction(5, 2), draws) for _ in range(n)])
     values = np.arange(-12, 13)
     observed = [(drawn == v).sum() for v in values] + [(abs(drawn) > 12).sum()]
