@@ -6,10 +6,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privagg.errors import UsageError
 
-__all__ = ["describe", "proportion", "refuse_masked", "whole"]
+__all__ = ["as_array", "describe", "proportion", "refuse_masked", "whole"]
 
 
 def describe(value: object) -> str:
@@ -17,6 +18,20 @@ def describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} array of shape {value.shape}"
     return type(value).__name__
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return `values` as an array of whatever type: rows of different lengths are none.
+
+    Raises
+    ------
+    UsageError
+        Naming the argument.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise UsageError(name, "rows of different lengths", "one array") from None
 
 
 def whole(name: str, value: Any, low: int, high: int, hint: str = "") -> int:

@@ -124,6 +124,8 @@ class Ledger:
             raise UsageError("round", round, "a whole number from 0")
         if not isinstance(key, str):
             raise UsageError("key", type(key).__name__, "a string")
+        _text("survey", survey)
+        _text("key", key)
         owing: dict[str | int, Fraction] = {}
         charged: list[str | int] = []
         for one in _everyone(respondents):
@@ -142,7 +144,10 @@ class Ledger:
                 self._paid.add((one, survey, key))
 
     def spent(self, respondent: str | int) -> float:
-        """Return what a respondent has spent in all, rounded up; 0 for one never charged."""
+        """Return what a respondent has spent in all, rounded up; 0 for one never charged.
+
+        Infinite where the sum is beyond all floats: it is never stated too small.
+        """
         return _rounded_up(self._spent.get(_identity(respondent), Fraction(0)))
 
     def remaining(self, respondent: str | int) -> float:
@@ -202,23 +207,39 @@ def _positive(name: str, value: Any) -> float:
     real = isinstance(value, int | float | np.integer | np.floating)
     if isinstance(value, bool) or not real or not 0 < value < inf:
         raise UsageError(name, value, "a finite number above 0")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(name, "an integer beyond all floats", "a number that fits one") from None
 
 
 def _identity(respondent: Any) -> str | int:
     if isinstance(respondent, str) and respondent:
-        return str(respondent)
+        return _text("respondent", respondent)
     if isinstance(respondent, int | np.integer) and not isinstance(respondent, bool):
         return int(respondent)
     raise UsageError("respondent", type(respondent).__name__, "a name or a number")
 
 
 def _everyone(respondents: Any) -> list[str | int]:
-    if isinstance(respondents, str | int | np.integer) or not isinstance(respondents, Iterable):
+    one = isinstance(respondents, str | bytes | bytearray | memoryview | int | np.integer)
+    if one or not isinstance(respondents, Iterable):
         return [_identity(respondents)]
     return [_identity(one) for one in respondents]
 
 
+def _text(name: str, value: str) -> str:
+    """Return a string that JSON can hold: half a surrogate pair is no character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(name, "half a surrogate pair", "text of whole characters") from None
+    return str(value)
+
+
 def _rounded_up(value: Fraction) -> float:
-    near = float(value)
+    try:
+        near = float(value)
+    except OverflowError:
+        return inf
     return near if Fraction(near) >= value else nextafter(near, inf)

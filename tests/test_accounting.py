@@ -118,3 +118,34 @@ def test_wrong_arguments(who, epsilon, options):
         Ledger().spend(who, epsilon, **{"survey": "s", **options})
     with pytest.raises(UsageError):
         Ledger(limit=-1)
+
+
+def test_sums_beyond_all_floats_are_never_stated_too_small():
+    ledger = Ledger()
+    for _ in range(2):
+        ledger.spend("a", 1.7e308, survey="s")
+    assert ledger.spent("a") == ledger.most() == float("inf")
+    limited = Ledger(1e308)
+    limited.spend("a", 9e307, survey="s")
+    with pytest.raises(UsageError, match="nobody was charged"):
+        limited.spend("a", 9e307, survey="s")
+    for wrong in (lambda: Ledger(10**400), lambda: ledger.spend("a", 10**400, survey="s")):
+        with pytest.raises(UsageError, match="beyond all floats"):
+            wrong()
+
+
+@pytest.mark.parametrize("who", [b"ab", bytearray(b"a"), memoryview(b"a")])
+def test_bytes_are_no_list_of_respondents(who):
+    ledger = Ledger()
+    with pytest.raises(UsageError, match="respondent"):
+        ledger.spend(who, 1.0, survey="s")
+    assert ledger.entries == ()
+
+
+def test_what_is_charged_can_be_saved():
+    ledger = Ledger()
+    half = "\ud800"
+    for who, survey, key in ((half, "s", ""), ("a", half, ""), ("a", "s", half)):
+        with pytest.raises(UsageError, match="surrogate"):
+            ledger.spend(who, 1.0, survey=survey, key=key)
+    assert Ledger.decode(ledger.encode()).most() == 0

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from privagg._validate import whole
 from privagg.attacks.ldp_attribute import (
     KNOWLEDGE,
     AttributeInference,
@@ -29,8 +30,9 @@ from privagg.attacks.ldp_guess import GuessSuccess, guess_success, guessing_rate
 from privagg.attacks.ldp_poisoning import Poisoning, poisoning_gain, survey_gain
 from privagg.attacks.ldp_reidentification import Reidentification, reidentify
 from privagg.domain import Categorical
+from privagg.domain.base import MAX_SIZE
 from privagg.errors import UsageError
-from privagg.mechanisms import FrequencyOracle, make
+from privagg.mechanisms import CMS, HCMS, FrequencyOracle, make
 from privagg.protocols.multidim import Protocol, oracles_of
 
 __all__ = [
@@ -118,18 +120,22 @@ def audit_oracles(
     UsageError
         If an argument is not as described, or an oracle cannot realise epsilon.
     """
-    domain = Categorical(range(k))
+    domain = Categorical(range(whole("k", k, 2, MAX_SIZE)))
+    wanted = oracle_names() if oracles is None else oracles
+    named = isinstance(wanted, list | tuple) and all(isinstance(one, str) for one in wanted)
+    if not named or not wanted:
+        raise UsageError("oracles", oracles, f"a list of {', '.join(oracle_names())}")
     found = []
-    for name in oracle_names() if oracles is None else oracles:
+    for name in wanted:
         oracle = make(name, domain, epsilon)
-        if not isinstance(oracle, FrequencyOracle):
+        if not isinstance(oracle, FrequencyOracle) or isinstance(oracle, CMS | HCMS):
             raise UsageError("oracles", name, ", ".join(oracle_names()))
         found.append(
             OracleAudit(
                 oracle,
                 distinguish_oracle(oracle, trials=trials, seed=seed),
                 guess_success(oracle, trials=max(trials // 5, 1), seed=seed),
-                poisoning_gain(oracle, targets=targets, fraction=fraction, seed=seed),
+                poisoning_gain(oracle, targets=targets, fraction=fraction),
             )
         )
     return found

@@ -20,7 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import entropy as entropies
-from privagg._validate import whole
+from privagg.attacks.ldp_arguments import (
+    check_beliefs,
+    check_faked,
+    check_reports,
+    check_seed,
+)
 from privagg.attacks.ldp_classifiers import boosted, features, logistic, unpacked
 from privagg.errors import UsageError
 from privagg.mechanisms.estimate import Vector
@@ -100,14 +105,15 @@ def attribute_posterior(
     UsageError
         If the survey has no fakes, or the beliefs do not fit it.
     """
-    _check(params, beliefs)
+    check_faked(params)
+    check_reports(params, reports)
+    arrays = check_beliefs(params, beliefs)
     rows, layout = reports.groups[0][0], row_layout(params)
     odds = np.empty((len(rows), params.d))
     for start in range(0, len(rows), _CHUNK):
         part = rows[start : start + _CHUNK]
         for at, (offset, field) in enumerate(zip(layout.offsets, params.fields, strict=True)):
-            belief = np.asarray(beliefs[at], np.float64)
-            odds[start : start + _CHUNK, at] = _odds(part, offset, field, belief)
+            odds[start : start + _CHUNK, at] = _odds(part, offset, field, arrays[at])
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
@@ -153,14 +159,16 @@ def infer_attributes(
     UsageError
         If an argument is not as described, or scikit-learn is asked for and not installed.
     """
-    if knowledge not in KNOWLEDGE:
+    check_faked(params)
+    if not isinstance(knowledge, str) or knowledge not in KNOWLEDGE:
         raise UsageError("knowledge", knowledge, ", ".join(KNOWLEDGE))
-    if classifier is not None and classifier not in CLASSIFIERS:
+    known = isinstance(classifier, str) and classifier in CLASSIFIERS
+    if classifier is not None and not known:
         raise UsageError("classifier", classifier, f"{', '.join(CLASSIFIERS)} or None")
-    whole("seed", seed, 0, 2**64 - 1)
-    if not params.protocol.faked:
-        raise UsageError("protocol", params.protocol.value, "rs+fd or rs+rfd, which have fakes")
+    check_seed(seed)
     codes = encode(params, columns)
+    if codes[0].size == 0:
+        raise UsageError("columns", "no respondents", "at least one")
     source = entropies.from_seed(seed)
     reports, which = sampled_attributes(params, codes, source.spawn("respondents"))
     if knowledge == "marginals":
@@ -196,11 +204,3 @@ def made_up_respondents(beliefs: Sequence[Vector], n: int, seed: int) -> list[ND
     """Return codes of n respondents whose attributes are independent, as believed."""
     rng = np.random.default_rng(seed)
     return [rng.choice(one.size, n, p=one / one.sum()).astype(np.uint32) for one in beliefs]
-
-
-def _check(params: Params, beliefs: Sequence[Vector]) -> None:
-    if not params.protocol.faked:
-        raise UsageError("protocol", params.protocol.value, "rs+fd or rs+rfd, which have fakes")
-    sizes = [np.asarray(one).size for one in beliefs]
-    if sizes != list(params.sizes):
-        raise UsageError("beliefs", f"sizes {sizes}", f"sizes {list(params.sizes)}")

@@ -20,12 +20,19 @@ from numpy.typing import NDArray
 
 from privagg import entropy as entropies
 from privagg._validate import whole
+from privagg.attacks.ldp_arguments import (
+    check_confidence,
+    check_faked,
+    check_oracle,
+    check_reports,
+    check_seed,
+)
 from privagg.attacks.ldp_binomial import lower_bound, upper_bound
 from privagg.attacks.ldp_classifiers import unpacked
 from privagg.attacks.ldp_guess import chunks, supports
 from privagg.errors import UsageError
 from privagg.mechanisms import FrequencyOracle
-from privagg.protocols.multidim import Params, Protocol, TupleReports, randomize_codes
+from privagg.protocols.multidim import Params, TupleReports, randomize_codes
 from privagg.protocols.multidim.kernels import codes_of
 from privagg.protocols.multidim.layout import row_layout
 
@@ -92,8 +99,10 @@ def distinguish_oracle(
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
     """
+    check_oracle(oracle)
     count = whole("trials", trials, 2, 10**8)
-    source = entropies.from_seed(seed).spawn("distinguisher")
+    check_confidence(confidence)
+    source = entropies.from_seed(check_seed(seed)).spawn("distinguisher")
     scores = []
     for number, value in enumerate((0, oracle.k - 1)):
         own = source.spawn(str(number))
@@ -129,8 +138,9 @@ def distinguish_tuples(
         As for :func:`distinguish_oracle`.
     """
     count = whole("trials", trials, 2, 10**8)
+    check_confidence(confidence)
     first, second = worst_pair(params, adjacency)
-    source = entropies.from_seed(seed).spawn("distinguisher")
+    source = entropies.from_seed(check_seed(seed)).spawn("distinguisher")
     scores = []
     for number, values in enumerate((first, second)):
         own, parts = source.spawn(str(number)), []
@@ -155,8 +165,8 @@ def worst_pair(params: Params, adjacency: str) -> tuple[list[int], list[int]]:
     adjacency : str
         ``"tuple"`` or ``"attribute"``.
     """
-    _check(params)
-    if adjacency not in ("tuple", "attribute"):
+    check_faked(params)
+    if not isinstance(adjacency, str) or adjacency not in ("tuple", "attribute"):
         raise UsageError("adjacency", adjacency, "tuple, attribute")
     rarest = [int(field.prior.argmin()) for field in params.fields]
     others = [
@@ -181,7 +191,8 @@ def tuple_log_ratio(
     params: Params, reports: TupleReports, first: list[int], second: list[int]
 ) -> NDArray[np.float64]:
     """Return ln P(report | first) - ln P(report | second) of each report, ``(n,)``; exact."""
-    _check(params)
+    check_faked(params)
+    check_reports(params, reports)
     rows, layout = reports.groups[0][0], row_layout(params)
     sums = np.zeros((2, len(rows)))
     for at, (offset, field) in enumerate(zip(layout.offsets, params.fields, strict=True)):
@@ -202,8 +213,6 @@ def tuple_log_ratio(
 
 def _bound(first: NDArray[np.float64], second: NDArray[np.float64], confidence: float) -> float:
     """Return the lower bound of ln of a ratio of probabilities of one event, at least 0."""
-    if isinstance(confidence, bool) or not 0 < confidence < 1:
-        raise UsageError("confidence", confidence, "a number between 0 and 1")
     alpha = (1 - confidence) / 2
     half = first.size // 2
     levels = np.unique(np.quantile(first[:half], np.linspace(0, 1, _THRESHOLDS)))
@@ -220,9 +229,3 @@ def _ratio(
     low = lower_bound(int((first >= edge).sum()), first.size, alpha)
     high = upper_bound(int((second >= edge).sum()), second.size, alpha)
     return math.log(low / high) if low > 0 else 0.0
-
-
-def _check(params: Params) -> None:
-    if not isinstance(params, Params) or params.protocol not in (Protocol.RSFD, Protocol.RSRFD):
-        found = params.protocol.value if isinstance(params, Params) else type(params).__name__
-        raise UsageError("params", found, "a survey with fakes: rs+fd or rs+rfd")

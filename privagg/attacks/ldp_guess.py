@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from privagg import entropy as entropies
 from privagg._validate import whole
+from privagg.attacks.ldp_arguments import check_oracle, check_seed
 from privagg.errors import UsageError
 from privagg.mechanisms import (
     GRR,
@@ -91,7 +92,9 @@ def guess_success(oracle: FrequencyOracle, *, trials: int = 4000, seed: int = 0)
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
     """
+    check_oracle(oracle)
     count = whole("trials", trials, 1, 10**8)
+    check_seed(seed)
     rng = np.random.default_rng(seed)
     source = entropies.from_seed(seed).spawn("guess")
     right = 0
@@ -119,6 +122,7 @@ def chunks(oracle: FrequencyOracle, count: int) -> Iterator[int]:
 
 def guessing_rate(oracle: FrequencyOracle) -> float | None:
     """Return the closed form of the success; None where there is none."""
+    check_oracle(oracle)
     if not isinstance(oracle, PureOracle):
         return None
     p, q, k = float(oracle.p), float(oracle.q), oracle.k

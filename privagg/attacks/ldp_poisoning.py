@@ -8,39 +8,46 @@ frequencies gain in all, in expectation,
 
     b ((s - r q) / (p - q) - f)
 
-with f their honest frequencies' sum. For surveys with fakes q and p stand for what reports without
-and with the value support, fakes included: then a made-up report supports targets in every
-attribute at once, and d-fold.
+with f their honest frequencies' sum. Where estimates are no counts of support (HR, SHE, a table's
+randomised response) the fraction is what the best report alone estimates for the targets. For
+surveys with fakes q and p stand for what reports without and with the value support, fakes
+included: then a made-up report supports targets in every attribute at once, and d-fold.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg._validate import proportion, whole
+from privagg.attacks.ldp_arguments import check_faked, check_oracle, check_params
 from privagg.errors import UsageError
 from privagg.mechanisms import (
     GRR,
     PGR,
+    SHE,
     FrequencyOracle,
+    HadamardResponse,
     LocalHashing,
     PureOracle,
+    RandomizedResponse,
+    Reports,
     SubsetSelection,
     UnaryEncoding,
 )
 from privagg.mechanisms._kernels.bits import row_words
-from privagg.mechanisms._kernels.hashing import Cells, hash_values
+from privagg.mechanisms.state import State
 from privagg.protocols.multidim import Params
 from privagg.protocols.multidim.kernels import put_codes
 from privagg.protocols.multidim.layout import row_layout
 
 __all__ = ["Poisoning", "crafted_rows", "most_supported", "poisoning_gain", "survey_gain"]
 
-_SEEDS = 2000
-"""Hash functions that an attacker tries for one that puts many targets into one cell."""
+_TRIED = 1 << 12
+"""The most different reports of which each is tried."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,6 @@ def poisoning_gain(
     targets: int = 1,
     fraction: float = 0.05,
     frequency: float = 0.0,
-    seed: int = 0,
 ) -> Poisoning | None:
     """Return what fake respondents gain against a frequency oracle.
 
@@ -93,55 +99,66 @@ def poisoning_gain(
         Fake respondents among all, below 1.
     frequency : float
         Honest frequency of all targets together.
-    seed : int
-        For the search for hash functions.
 
     Returns
     -------
     Poisoning or None
-        None if the best made-up report of this oracle is not known here.
+        None if the best made-up report of this oracle is not known here: of sketches, and of
+        oracles whose reports are too many to try each.
 
     Raises
     ------
     UsageError
         If an argument is out of range.
     """
+    check_oracle(oracle)
     count = whole("targets", targets, 1, oracle.k)
     part = _fraction(fraction)
     honest = proportion("frequency", frequency)
-    supported = most_supported(oracle, count, seed)
-    if supported is None or not isinstance(oracle, PureOracle):
+    found = _of_one_report(oracle, count)
+    if found is None:
         return None
-    p, q = float(oracle.p), float(oracle.q)
-    gain = part * ((supported - count * q) / (p - q) - honest)
-    return Poisoning(part, count, supported, gain, part * (1 - honest))
+    supported, moved = found
+    return Poisoning(part, count, supported, part * (moved - honest), part * (1 - honest))
 
 
-def most_supported(oracle: FrequencyOracle, targets: int, seed: int = 0) -> float | None:
+def most_supported(oracle: FrequencyOracle, targets: int) -> float | None:
     """Return how many of the domain's first `targets` values one report can support."""
     if isinstance(oracle, GRR):
         return 1.0
-    if isinstance(oracle, UnaryEncoding):
+    if isinstance(oracle, UnaryEncoding | LocalHashing):
+        # The hash function is the respondent's to draw: with a = 0 all values share a cell.
         return float(targets)
     if isinstance(oracle, SubsetSelection):
         return float(min(targets, oracle.w))
-    if isinstance(oracle, LocalHashing):
-        return float(_best_hash(oracle.k, oracle.g, targets, seed))
-    if isinstance(oracle, PGR) and targets == 1:
-        return 1.0
     return None
 
 
-def _best_hash(k: int, g: int, targets: int, seed: int) -> int:
-    """Return the most targets in one cell of any of some hash functions."""
-    cells = Cells(k, g, 64)
-    rng = np.random.default_rng(seed)
-    best = 1
-    values = np.arange(targets, dtype=np.uint32)
-    for a, b in rng.integers(0, 2**64, (_SEEDS, 2), dtype=np.uint64):
-        found = hash_values(values, np.full(targets, a), np.full(targets, b), cells)
-        best = max(best, int(np.bincount(found).max()))
-    return best
+def _of_one_report(oracle: FrequencyOracle, targets: int) -> tuple[float, float] | None:
+    """Return how many targets the best report supports, and what it alone estimates for them."""
+    supported = most_supported(oracle, targets)
+    if supported is not None and isinstance(oracle, PureOracle):
+        p, q = float(oracle.p), float(oracle.q)
+        return supported, (supported - targets * q) / (p - q)
+    if isinstance(oracle, SHE):
+        top = np.full(oracle.sums_size, oracle.channel.outputs - 1, np.int64)
+        alone = oracle.estimate(State(oracle.digest, 1, top), post=None).raw
+        return float(targets), float(alone[:targets].sum())
+    column = oracle.layout[0]
+    reports = column.limit or 1 << column.bits
+    if not isinstance(oracle, HadamardResponse | PGR | RandomizedResponse) or reports > _TRIED:
+        return None
+    each = np.arange(reports).astype(column.dtype)[:, None]
+    # Estimates are means over reports, so the best report is the best one alone.
+    alone = np.stack([_alone(oracle, one)[:targets] for one in each])
+    best = int(alone.sum(axis=1).argmax())
+    return float((alone[best] > 0).sum()), float(alone[best].sum())
+
+
+def _alone(oracle: FrequencyOracle, column: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the raw estimates of one report."""
+    report = Reports(oracle.digest, oracle.layout, (column,))
+    return oracle.estimate(oracle.aggregate(report), post=None).raw
 
 
 def survey_gain(
@@ -153,6 +170,7 @@ def survey_gain(
     pushes one attribute, named by the attacker: the gain is then of the attribute that all fake
     respondents name, at the expected number of honest reports of it.
     """
+    check_params(params)
     part = _fraction(fraction)
     honest = proportion("frequency", frequency)
     found: dict[str, Poisoning] = {}
@@ -176,6 +194,7 @@ def survey_gain(
 
 def crafted_rows(params: Params, values: list[int], count: int) -> NDArray[np.uint64]:
     """Return rows of made-up reports that support one value of each attribute, and nothing else."""
+    check_faked(params)
     layout = row_layout(params)
     rows = np.zeros((count, row_words(layout.width)), np.uint64)
     for offset, field, value in zip(layout.offsets, params.fields, values, strict=True):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from privagg import entropy as entropies
 from privagg._validate import whole
+from privagg.attacks.ldp_arguments import check_seed
 from privagg.attacks.ldp_guess import guess
 from privagg.errors import UsageError
 from privagg.protocols.multidim import Params, Protocol
@@ -93,8 +94,10 @@ def reidentify(
     table = np.stack(encode(params, columns))
     people = table.shape[1]
     aimed = whole("targets", targets, 1, people)
+    if isinstance(lists, str | bytes) or not isinstance(lists, Sequence):
+        raise UsageError("lists", type(lists).__name__, "a list of whole numbers")
     sizes = [whole("lists", size, 1, people) for size in lists]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     source = entropies.from_seed(seed).spawn("re-identification")
     chosen = rng.choice(people, aimed, replace=False)
     order = rng.permuted(np.tile(np.arange(params.d), (aimed, 1)), axis=1)[:, :count]

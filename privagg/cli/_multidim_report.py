@@ -151,8 +151,11 @@ def _notes(result: Result, inputs: SurveyInputs) -> Iterator[str]:
         )
     if inputs.reading != "declared domains":
         yield "Domains were read off the input: a real collection declares them beforehand."
-    if any(result.truth.unknown.values()):
-        yield f"{sum(result.truth.unknown.values()):,} values were outside the domains."
+    if any(one.describe()["unknown"] != "refuse" for one in params.domains):
+        yield (
+            "Values outside a domain go to its other cell, or to the nearer end. How many there "
+            "were is in the JSON object's truth, and nowhere else: a real collection never knows."
+        )
     if result.insecure_seed:
         yield "Seeded, so insecure: who knows the seed knows every value."
     yield "Intervals are each for itself, around the raw estimates of the first run."

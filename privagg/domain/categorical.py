@@ -59,6 +59,8 @@ class Categorical(Domain):
         if not isinstance(other, str) or not other:
             raise UsageError("other", other, "a label that is not empty")
         self._has_other = unknown == "other"
+        if self._has_other and self._kind == "string":
+            _kind([other])
         if self._has_other and other in found:
             raise UsageError("other", other, "a label that is not declared as a value")
         self._declared = tuple(found)
@@ -148,6 +150,12 @@ def _kind(values: list[Any]) -> str:
         twice = next(value for at, value in enumerate(values) if value in values[:at])
         raise UsageError("values", f"{twice!r} twice", "distinct values")
     (name,) = fits
+    if name == "string":
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:
+            found = "half a surrogate pair"
+            raise UsageError("values", found, "strings of whole characters") from None
     if name == "integer" and max(map(abs, values)) >= _MAX_INTEGER:
         raise UsageError("values", "an integer beyond 2**62", "integers within 2**62")
     return name

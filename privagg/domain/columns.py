@@ -133,7 +133,10 @@ def _all_missing(values: list[Any], found: type) -> bool:
 def _of_numpy(values: NDArray[Any], labels: Sequence[Any], kind: str) -> NDArray[np.int64]:
     letter = values.dtype.kind
     if kind == "string" and letter == "U":
-        return _of_arrow(pa.array(values), labels, kind)
+        try:
+            return _of_arrow(pa.array(values), labels, kind)
+        except UnicodeError:  # half a surrogate pair: no label, and nothing that Arrow reads
+            return _of_list(values.tolist(), labels, kind)
     if kind == "boolean" and letter == "b":
         table: NDArray[np.int64] = np.full(2, -1, np.int64)
         table[[int(label) for label in labels]] = np.arange(len(labels))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import whole
+from privagg._validate import as_array, whole
 from privagg.domain import Domain
 from privagg.domain.base import Codes, check_codes
 from privagg.entropy import OS, Entropy
@@ -172,6 +172,7 @@ class FrequencyOracle(Mechanism):
         if not isinstance(state, State):
             raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
         self._same(state.digest, "estimate", "aggregator")
+        state.check_size(self.sums_size)
         if post is not None and (not isinstance(post, str) or post not in METHODS):
             raise UsageError("post", post, f"{', '.join(METHODS)} or None")
         factor = interval_factor(confidence)
@@ -292,7 +293,7 @@ def check_frequencies(frequency: Any) -> Vector:
     UsageError
         If they are not.
     """
-    array = np.asarray(frequency)
+    array = as_array("frequency", frequency)
     if array.dtype.kind not in "iuf" or not bool(((array >= 0) & (array <= 1)).all()):
         raise UsageError("frequency", frequency, "numbers from 0 to 1")
     return array.astype(np.float64)

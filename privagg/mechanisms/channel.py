@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._jit import JIT
+from privagg._validate import as_array
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.tables import looked_up, looked_up_plain
@@ -81,7 +82,7 @@ class Channel:
         UsageError
             If a row is no distribution, or a ratio is above e**epsilon.
         """
-        table = np.asarray(probabilities)
+        table = as_array("probabilities", probabilities)
         if table.dtype.kind not in "iuf" or table.ndim != 2 or min(table.shape) < 2:
             found = f"{table.dtype} array of shape {table.shape}"
             raise UsageError("probabilities", found, "a (k, m) array of numbers, k and m from 2")

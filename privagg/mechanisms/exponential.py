@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import refuse_masked, whole
+from privagg._validate import as_array, refuse_masked, whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
@@ -127,7 +127,7 @@ class ExponentialMechanism:
     def _behind(self, utilities: Any) -> list[int]:
         """Return by how many multiples each candidate lies behind the best."""
         refuse_masked("utilities", utilities)
-        array = np.asarray(utilities)
+        array = as_array("utilities", utilities)
         if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
             found = f"{array.dtype} array of shape {array.shape}"
             raise UsageError("utilities", found, "a (m,) array of numbers")
@@ -166,7 +166,7 @@ def utility_table(utilities: Sequence[Sequence[float]], epsilon: float) -> NDArr
     UsageError
         If `utilities` is no table of finite numbers, or the same for all values.
     """
-    table = np.asarray(utilities)
+    table = as_array("utilities", utilities)
     if table.ndim != 2 or table.size == 0 or table.dtype.kind not in "iuf":
         found = f"{table.dtype} array of shape {table.shape}"
         raise UsageError("utilities", found, "a (k, m) table of numbers")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import as_array
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def consistent(
     others = _variances("total_variance", total_variance, sums.size)
     if own.min() <= 0:
         raise UsageError("variance", "a variance of 0", "variances above 0")
-    member = np.asarray(groups)
+    member = as_array("groups", groups)
     if member.shape != values.shape or member.dtype.kind not in "iu":
         raise UsageError("groups", f"{member.dtype} array of shape {member.shape}", "(k,) integers")
     if int(member.min()) < 0 or int(member.max()) >= sums.size:
@@ -227,7 +228,7 @@ def consistent(
 
 
 def _variances(name: str, variance: Any, size: int) -> Vector:
-    found = np.asarray(variance)
+    found = as_array(name, variance)
     if found.dtype.kind not in "iuf" or found.shape not in ((), (size,)):
         raise UsageError(name, f"{found.dtype} array of shape {found.shape}", f"({size},) floats")
     if not bool((np.isfinite(found) & (found >= 0)).all()):
@@ -241,7 +242,7 @@ def _renormalised(values: Vector) -> Vector:
 
 
 def _checked(raw: Any, name: str = "raw") -> Vector:
-    values = np.asarray(raw)
+    values = as_array(name, raw)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
         raise UsageError(name, f"{values.dtype} array of shape {values.shape}", "(k,) floats")
     if not np.isfinite(values).all():

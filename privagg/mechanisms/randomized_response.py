@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import as_array
 from privagg.domain import Domain
 from privagg.domain.base import Codes
 from privagg.errors import UsageError
@@ -67,7 +68,7 @@ class RandomizedResponse(FrequencyOracle):
                 weight + self.k - 1
             )
         else:
-            rows = np.asarray(table)
+            rows = as_array("table", table)
             if rows.ndim != 2 or len(rows) != self.k or rows.dtype.kind not in "iuf":
                 found = f"{rows.dtype} array of shape {rows.shape}"
                 raise UsageError("table", found, f"{self.k} rows of numbers, one for each value")

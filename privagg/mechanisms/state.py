@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import whole
+from privagg._validate import describe, whole
 from privagg.errors import PeerError, UsageError
 from privagg.mechanisms.reports import read_header
 from privagg.wire import Reader, Writer
@@ -54,6 +54,15 @@ class State:
 
     def __post_init__(self) -> None:
         whole("users", self.users, 0, MAX_REPORTS)
+        sums = self.sums
+        if not isinstance(sums, np.ndarray) or sums.ndim != 1 or sums.dtype != np.int64:
+            raise UsageError("sums", describe(sums), "a 1-D array of int64")
+
+    def check_size(self, size: int) -> None:
+        """Raise `UsageError` unless there are `size` sums, as whoever reads them expects."""
+        if self.sums.size != size:
+            hint = "aggregate and decode_state return states that fit."
+            raise UsageError("state", f"{self.sums.size} sums", f"{size} sums", hint)
 
     def __add__(self, other: object) -> State:
         """Return the state of both; `PeerError` if they are of different configurations."""
@@ -66,6 +75,7 @@ class State:
                 f"states of different configurations: digests {self.digest[:8].hex()}... and "
                 f"{other.digest[:8].hex()}... (mechanism, domain and epsilon must be the same)",
             )
+        other.check_size(self.sums.size)
         return State(
             self.digest,
             self.users + other.users,

@@ -18,11 +18,11 @@ from privagg.attacks.ldp_attribute import attribute_posterior
 from privagg.attacks.ldp_binomial import lower_bound, upper_bound
 from privagg.attacks.ldp_distinguisher import tuple_log_ratio, worst_pair
 from privagg.attacks.ldp_guess import guessing_rate, supports
-from privagg.attacks.ldp_poisoning import crafted_rows, most_supported
+from privagg.attacks.ldp_poisoning import crafted_rows
 from privagg.domain import Categorical
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
-from privagg.mechanisms import make
+from privagg.mechanisms import Reports, make
 from privagg.protocols.multidim import (
     Aggregator,
     Params,
@@ -294,11 +294,34 @@ def test_poisoning_gain_is_what_made_up_reports_gain(name):
     assert expected.leverage > 2
 
 
-def test_hash_functions_are_searched():
+def test_a_hash_function_of_ones_own_supports_every_target():
+    """Whoever makes a report up draws its hash function, too: the aggregator counts it."""
     one = oracle("olh", 64, 1.0)
-    assert 4 <= most_supported(one, 10) <= 10
-    assert most_supported(one, 1) == 1
-    assert ldp.poisoning_gain(oracle("hr", 8, 1.0)) is None
+    honest = one.randomize_codes(np.zeros(1, np.uint32), from_seed(1))
+    crafted = Reports(one.digest, one.layout, tuple(np.zeros_like(c) for c in honest.columns))
+    state = one.aggregate(one.decode_reports(crafted.encode()))
+    assert state.sums.tolist() == [1] * 64
+    raw = one.estimate(state, post=None).raw
+    gained = ldp.poisoning_gain(one, targets=10, fraction=0.5)
+    assert gained.supported == 10
+    assert gained.gain == pytest.approx(0.5 * raw[:10].sum())
+
+
+@pytest.mark.parametrize("name", ["hr", "she", "the", "rr", "pgr"])
+@pytest.mark.parametrize("targets", [1, 3])
+def test_no_honest_report_gains_more_than_the_best_made_up_one(name, targets):
+    one = oracle(name, 6, 1.0)
+    gained = ldp.poisoning_gain(one, targets=targets, fraction=0.5)
+    reports = one.randomize_codes(np.arange(600, dtype=np.uint32) % 6, from_seed(7))
+    alone = [
+        one.estimate(one.aggregate(reports[at : at + 1]), post=None).raw[:targets].sum()
+        for at in range(600)
+    ]
+    most = 0.5 * max(alone)
+    assert gained.gain >= most - 1e-9
+    if name != "she":  # whose best report is beyond what noise makes in 600 runs
+        assert gained.gain == pytest.approx(most)
+    assert gained.leverage > 1
 
 
 @pytest.mark.parametrize(("protocol", "name"), FAKED)
@@ -349,9 +372,44 @@ def test_wrong_arguments():
         lambda: ldp.poisoning_gain(oracle("grr", 4, 1.0), targets=5),
         lambda: attribute_posterior(params, None, [np.ones(2) / 2]),
         lambda: ldp.audit_oracles(4, 1.0, oracles=["none"]),
+        lambda: ldp.audit_oracles(4, 1.0, oracles=[]),
+        lambda: ldp.audit_oracles(4, 1.0, oracles=["cms"]),
+        lambda: ldp.audit_oracles(4, 1.0, oracles="grr"),
+        lambda: ldp.audit_oracles("4", 1.0),
+        lambda: ldp.distinguish_oracle("grr"),
+        lambda: ldp.distinguish_oracle(oracle("grr", 4, 1.0), confidence="0.9"),
+        lambda: ldp.distinguish_oracle(oracle("grr", 4, 1.0), seed=None),
+        lambda: ldp.distinguish_tuples(params, confidence=None),
+        lambda: ldp.guess_success(None),
+        lambda: ldp.guess_success(oracle("grr", 4, 1.0), seed=-1),
+        lambda: ldp.guessing_rate("grr"),
+        lambda: ldp.poisoning_gain("grr"),
+        lambda: ldp.survey_gain(None),
+        lambda: crafted_rows(sampled, [0, 0], 1),
+        lambda: ldp.infer_attributes(None, columns),
+        lambda: ldp.infer_attributes(params, columns, knowledge=[]),
+        lambda: ldp.infer_attributes(params, columns, classifier=[]),
+        lambda: ldp.infer_attributes(params, columns, seed=None),
+        lambda: ldp.infer_attributes(params, {"a0": [], "a1": []}),
+        lambda: ldp.reidentify(sampled, columns, seed="1"),
+        lambda: ldp.reidentify(sampled, columns, lists=3),
     ):
         with pytest.raises(UsageError):
             call()
+    reports = randomize_codes(params, [np.zeros(3, np.uint32)] * 2, from_seed(1))
+    others = randomize_codes(sampled, [np.zeros(3, np.uint32)] * 2, from_seed(1))
+    half, third = np.ones(2) / 2, np.ones(3) / 3
+    for given, beliefs in (
+        (None, [half, third]),
+        (others, [half, third]),
+        (reports, None),
+        (reports, [half]),
+        (reports, ["ab", third]),
+        (reports, [np.array([-0.5, 1.5]), third]),
+        (reports, [half * np.nan, third]),
+    ):
+        with pytest.raises(UsageError):
+            attribute_posterior(params, given, beliefs)
 
 
 def test_audit_of_all_oracles():

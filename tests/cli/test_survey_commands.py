@@ -249,3 +249,23 @@ def test_audit_of_sampling(run, capsys):
 def test_wrong_audits(run, capsys, words, says):
     assert run("audit", "ldp", *words) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unknown", [0, 37])
+def test_unknown_values_are_counted_in_the_truth_only(run, capsys, tmp_path, unknown):
+    """Neither the text nor the page, nor any other key, says how many there were."""
+    path, page = tmp_path / "mine.csv", tmp_path / "page.html"
+    rows = ["no"] * (400 - unknown) + ["maybe"] * unknown
+    path.write_text("likes\n" + "\n".join(rows) + "\n")
+    domains = tmp_path / "survey.toml"
+    domains.write_text(
+        '[attributes.likes]\nkind = "categorical"\nvalues = ["no", "yes"]\nunknown = "other"\n'
+    )
+    line = f"simulate multidim --input {path} --attributes {domains} --seed 1"
+    assert run(*line.split(), "--report", str(page)) == 0
+    text = capsys.readouterr()
+    assert "in the JSON object's truth" in text.out.replace("\n", " ") + text.err
+    for shown in (text.out, text.err, page.read_text()):
+        assert f"{unknown} values were outside" not in shown
+    assert run(*line.split(), "--json") == 0
+    assert result(capsys)["truth"]["unknown"] == {"likes": unknown}

@@ -332,3 +332,17 @@ def test_no_survey(source, tmp_path):
         read_attributes(source)
     with pytest.raises(UsageError, match="can be read"):
         read_attributes(tmp_path / "absent.toml")
+
+
+def test_halves_of_characters_are_no_labels_and_no_crash():
+    half = "\ud800"
+    for wrong in ([half, "a"], ["a" + half, "b"]):
+        with pytest.raises(UsageError, match="surrogate"):
+            Categorical(wrong)
+    with pytest.raises(UsageError, match="surrogate"):
+        Categorical(["a", "b"], unknown="other", other=half)
+    strict, open_ = Categorical(["a", "b"]), Categorical(["a", "b"], unknown="other")
+    for values in (["a", half], np.array(["a", half]), np.array(["a", half], object)):
+        assert open_.encode(values).tolist() == [0, 2]
+        with pytest.raises(UsageError, match="not declared"):
+            strict.encode(values)

@@ -11,7 +11,7 @@ import pytest
 from surveys import attributes, distribution, leaning, outputs, survey
 
 from privagg.accounting import Ledger
-from privagg.entropy import OS, from_seed
+from privagg.entropy import from_seed
 from privagg.errors import PeerError, UsageError
 from privagg.mechanisms.state import State
 from privagg.protocols.multidim import (
@@ -23,7 +23,6 @@ from privagg.protocols.multidim import (
     TupleReports,
     kernels,
     mse_theory,
-    randomize,
     randomize_codes,
     report_bytes,
     respondent,
@@ -294,45 +293,6 @@ def test_one_respondent_reports_once_and_pays():
     with pytest.raises(UsageError, match="nobody was charged"):
         tight.report({"a0": 1, "a1": 2, "a2": 69})
     assert "69" not in repr(one)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {},
-        {"a0": [0], "a1": [0]},
-        {"a0": [0], "a1": [0], "a2": [0], "a3": [0]},
-        {"a0": [0], "a1": [0, 1], "a2": [0]},
-        {"a0": [3], "a1": [0], "a2": [0]},
-        {"a0": ["0"], "a1": [0], "a2": [0]},
-        [[0], [0], [0]],
-    ],
-    ids=str,
-)
-def test_wrong_columns(columns):
-    with pytest.raises(UsageError):
-        randomize(make("rs+fd", "grr"), columns, OS)
-
-
-def test_wrong_arguments():
-    params = make("rs+fd", "grr")
-    with pytest.raises(UsageError, match="columns"):
-        randomize_codes(params, people(SIZES, 3)[:2])
-    with pytest.raises(UsageError):
-        randomize_codes(params, [c.astype(float) for c in people(SIZES, 3)])
-    with pytest.raises(UsageError):
-        Respondent("survey")
-    with pytest.raises(UsageError):
-        Aggregator("survey")
-    with pytest.raises(UsageError, match="no reports"):
-        Aggregator(params).estimate()
-    aggregator = Aggregator(params)
-    aggregator.receive(randomize_codes(params, people(SIZES, 3)))
-    for wrong in ({"post": "mle"}, {"confidence": 1.0}, {"post": 3}):
-        with pytest.raises(UsageError):
-            aggregator.estimate(**wrong)
-    with pytest.raises(UsageError):
-        aggregator.merge("state")
 
 
 def test_an_attribute_that_nobody_reported():

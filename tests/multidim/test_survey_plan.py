@@ -157,7 +157,7 @@ def test_discrete_laplace_has_its_distribution():
 
     from scipy import stats
 
-    draws, n = Draws(from_seed(3)), 20_000
+    draws, n = Draws(from_seed(3)), 9000
     drawn = np.array([priors._discrete_laplace(Fraction(5, 2), draws) for _ in range(n)])
     values = np.arange(-12, 13)
     observed = [(drawn == v).sum() for v in values] + [(abs(drawn) > 12).sum()]
@@ -218,3 +218,19 @@ def test_right_priors_estimate_better():
         theory = np.mean([variance(params, at, 1000, f).mean() for at in (0, 1)])
         assert errors[name] == pytest.approx(theory, rel=0.25)
     assert errors["rs+rfd"] < errors["rs+fd"]
+
+
+@pytest.mark.parametrize(
+    "counts", [None, 5, "ab", [[-1, 2]], [[1.5, 2]], [[1, 2], [[1], [2, 3]]], [[True, False]]]
+)
+def test_counts_that_are_none(counts):
+    with pytest.raises(UsageError, match="counts"):
+        Priors.central(counts, 1.0)
+
+
+@pytest.mark.parametrize("given", [None, 5, "ab", ["ab"], [[[0.5], [0.2, 0.3]]]])
+def test_probabilities_that_are_none(given):
+    with pytest.raises(UsageError, match="probabilities"):
+        Priors.of(given)
+    with pytest.raises(UsageError, match="estimates"):
+        Priors.from_estimates(given, 1.0)

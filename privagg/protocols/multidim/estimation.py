@@ -93,15 +93,22 @@ def variance(
     UsageError
         If an argument is out of range.
     """
+    _check_params(params)
+    at = whole("attribute", attribute, 0, params.d - 1)
     users = whole("n", n, 1, MAX_REPORTS)
     given = check_frequencies(frequencies)
-    f: Vector = np.broadcast_to(given, (params.sizes[attribute],)).astype(np.float64)
+    if given.shape not in ((), (params.sizes[at],)):
+        allowed = f"one number, or {params.sizes[at]} of them"
+        raise UsageError("frequencies", f"an array of shape {given.shape}", allowed)
+    if reports is not None:
+        whole("reports", reports, 1, MAX_REPORTS)
+    f: Vector = np.broadcast_to(given, (params.sizes[at],)).astype(np.float64)
     sampling = f * (1 - f)
     more = sampling / users if population else np.zeros_like(f)
     if params.protocol.faked:
-        return np.asarray(params.fields[attribute].variance(f, params.d) / users + more)
+        return np.asarray(params.fields[at].variance(f, params.d) / users + more)
     # The mechanisms answer for one report; their variances fall with the number of reports.
-    one = np.asarray(params.mechanisms[attribute]._variances(1, f, False), np.float64)
+    one = np.asarray(params.mechanisms[at]._variances(1, f, False), np.float64)
     if params.protocol is Protocol.SPL:
         return np.asarray(one / users + more)
     share = users / params.d
@@ -123,6 +130,10 @@ def mse_theory(params: Params, n: int, frequencies: list[Vector]) -> float:
     frequencies : list of (k,) float arrays
         Each attribute's true frequencies.
     """
+    _check_params(params)
+    if not isinstance(frequencies, list | tuple) or len(frequencies) != params.d:
+        found = len(frequencies) if isinstance(frequencies, list | tuple) else type(frequencies)
+        raise UsageError("frequencies", str(found), f"a list of {params.d} arrays")
     parts = [float(variance(params, number, n, f).mean()) for number, f in enumerate(frequencies)]
     return sum(parts) / len(parts)
 
@@ -158,6 +169,7 @@ def estimate(
     if post is not None and (not isinstance(post, str) or post not in POSTS):
         raise UsageError("post", post, f"{', '.join(POSTS)} or None")
     factor = interval_factor(confidence)
+    state.check_size(sums_size(params))
     if state.users == 0:
         raise UsageError("state", "no reports", "at least one report")
     adjacent = params.epsilon_tuple
@@ -193,6 +205,11 @@ def estimate(
             insecure=state.insecure,
         )
     return found
+
+
+def _check_params(params: object) -> None:
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "Params")
 
 
 def _post_processed(post: str | None, raw: Vector, spread: Any) -> Vector:

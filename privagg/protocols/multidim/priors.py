@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from privagg._validate import proportion
+from privagg._validate import as_array, proportion
 from privagg.domain import Domain
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
@@ -93,8 +93,9 @@ class Priors:
         if mixed == 0:
             hint = "Without one, a value that no fake has gives its owner away."
             raise UsageError("floor", floor, "above 0, up to 1", hint)
-        if trust not in TRUSTS:
+        if not isinstance(trust, str) or trust not in TRUSTS:
             raise UsageError("trust", trust, ", ".join(TRUSTS))
+        _check_list("probabilities", probabilities)
         if (trust == "public") != (epsilon == 0):
             raise UsageError("epsilon", epsilon, "0 for a public prior, above 0 for any other")
         cost = 0.0 if epsilon == 0 else check_epsilon(epsilon)
@@ -129,12 +130,14 @@ class Priors:
         """
         cost = check_epsilon(epsilon)
         draws = Draws(entropy)
+        _check_list("counts", counts)
         scale = Fraction(2 * len(counts)) / Fraction(cost)
         noisy = []
         for one in counts:
-            exact = np.asarray(one)
-            if exact.ndim != 1 or exact.dtype.kind not in "iu":
-                raise UsageError("counts", f"{exact.dtype} array", "(k,) integers per attribute")
+            exact = as_array("counts", one)
+            if exact.ndim != 1 or exact.dtype.kind not in "iu" or (exact.size and exact.min() < 0):
+                what = f"{exact.dtype} array of shape {exact.shape}"
+                raise UsageError("counts", what, "(k,) integers from 0 per attribute")
             found = np.array([int(c) + _discrete_laplace(scale, draws) for c in exact], np.float64)
             total = max(float(found.sum()), 1.0)
             noisy.append(norm_sub(found / total))
@@ -149,6 +152,11 @@ class Priors:
         `epsilon` is what a report of that survey cost its respondent. Who answers both surveys
         spends both.
         """
+        if not isinstance(estimates, Mapping) or not all(
+            isinstance(one, Estimate) for one in estimates.values()
+        ):
+            what = type(estimates).__name__
+            raise UsageError("estimates", what, "what Aggregator.estimate returns")
         found = [norm_sub(one.raw) for one in estimates.values()]
         return cls.of(found, floor=floor, epsilon=epsilon, trust="local")
 
@@ -189,9 +197,17 @@ class Priors:
         return found
 
 
+def _check_list(name: str, found: object) -> None:
+    if isinstance(found, str | bytes) or not isinstance(found, Sequence | np.ndarray):
+        raise UsageError(name, type(found).__name__, "a list of arrays, one per attribute")
+
+
 def _counts(probabilities: Any, floor: float) -> Counts:
     """Return how many words draw each value: rounded, none 0, ``2**32`` in all."""
-    values: Vector = np.asarray(probabilities, np.float64)
+    given = as_array("probabilities", probabilities)
+    if given.dtype.kind not in "iuf":
+        raise UsageError("probabilities", f"{given.dtype} array", "numbers")
+    values: Vector = given.astype(np.float64)
     fine = values.ndim == 1 and values.size >= 2 and bool(np.isfinite(values).all())
     if not fine or values.min() < 0 or abs(values.sum() - 1) > 1e-6:
         allowed = "for each attribute, numbers from 0 that add up to 1"

@@ -63,6 +63,11 @@ class Respondent:
         name: str | int = "me",
     ) -> None:
         _check_params(params)
+        if not isinstance(entropy, Entropy):
+            found = type(entropy).__name__
+            raise UsageError("entropy", found, "an Entropy, such as privagg.entropy.OS")
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer) or name == "":
+            raise UsageError("name", type(name).__name__, "a name or a number")
         if ledger is not None and not isinstance(ledger, Ledger):
             raise UsageError("ledger", type(ledger).__name__, "a privagg.accounting.Ledger")
         self._params = params
@@ -125,6 +130,7 @@ def randomize(params: Params, columns: Mapping[str, Any], entropy: Entropy = OS)
 
 def encode(params: Params, columns: Mapping[str, Any]) -> tuple[Codes, ...]:
     """Return the codes of each attribute's column, in the survey's order."""
+    _check_params(params)
     if not isinstance(columns, Mapping):
         raise UsageError("columns", type(columns).__name__, "a mapping of names to columns")
     for name in params.names:
@@ -173,6 +179,8 @@ def sampled_attributes(
 
 
 def _check_codes(params: Params, codes: Sequence[NDArray[Any]]) -> tuple[Codes, ...]:
+    if not isinstance(codes, list | tuple):
+        raise UsageError("codes", type(codes).__name__, "a list of arrays, one per attribute")
     if len(codes) != params.d:
         raise UsageError("codes", f"{len(codes)} columns", f"one for each of {params.d} attributes")
     checked = tuple(

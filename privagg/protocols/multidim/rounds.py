@@ -52,7 +52,8 @@ def run(
     seed : int, optional
         Makes the runs repeatable, and insecure.
     batch : int
-        Respondents whose reports are held at once: speed and memory only.
+        Respondents whose reports are held at once. It changes speed and memory, and which words a
+        seeded run draws: repeat such a run with the same batch.
     progress : callable
         Called with a phase, how much of it is done, and of how much.
 
@@ -63,8 +64,10 @@ def run(
     """
     wanted = whole("runs", runs, 1, MAX_RUNS)
     at_once = whole("batch", batch, 1, 2**32)
-    if post is not None and post not in POSTS:
+    if post is not None and (not isinstance(post, str) or post not in POSTS):
         raise UsageError("post", post, f"{', '.join(POSTS)} or None")
+    if not callable(progress):
+        raise UsageError("progress", type(progress).__name__, "a function of three arguments")
     codes = encode(params, columns)
     users = codes[0].size
     if users == 0:
