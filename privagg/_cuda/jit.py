@@ -23,12 +23,23 @@ __all__ = ["device", "kernel", "type_of"]
 
 def device(function: Callable[..., Any]) -> Any:
     """Make a function that kernels call; the compiler inlines it."""
+    _remember_warnings(function)
     return cuda.jit(device=True)(function)
 
 
 def kernel(function: Callable[..., None]) -> Any:
     """Make a kernel; it is compiled for the types of its arguments at its first launch."""
+    _remember_warnings(function)
     return cuda.jit(function)
+
+
+def _remember_warnings(function: Callable[..., Any]) -> None:
+    """Make the table in which Python notes the warnings of the function's module.
+
+    Else the first word that wraps in the simulator adds it, while other threads of the simulator
+    walk through the module's names to put its own `cuda` there.
+    """
+    function.__globals__.setdefault("__warningregistry__", {})
 
 
 def type_of(dtype: np.dtype[Any]) -> Any:
