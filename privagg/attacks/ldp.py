@@ -33,6 +33,7 @@ from privagg.domain import Categorical
 from privagg.domain.base import MAX_SIZE
 from privagg.errors import UsageError
 from privagg.mechanisms import CMS, HCMS, FrequencyOracle, make
+from privagg.mechanisms.exact import check_epsilon
 from privagg.protocols.multidim import Protocol, oracles_of
 
 __all__ = [
@@ -107,7 +108,7 @@ def audit_oracles(
     epsilon : float
         Of each oracle.
     oracles : sequence of str, optional
-        Which; all of :func:`oracle_names` unless given.
+        Which; unless given, those of :func:`oracle_names` that can realise epsilon.
     targets, fraction
         Of the poisoning; see :func:`~privagg.attacks.ldp_poisoning.poisoning_gain`.
     trials : int
@@ -118,16 +119,25 @@ def audit_oracles(
     Raises
     ------
     UsageError
-        If an argument is not as described, or an oracle cannot realise epsilon.
+        If an argument is not as described, or an oracle that was asked for, or every one, cannot
+        realise epsilon.
     """
     domain = Categorical(range(whole("k", k, 2, MAX_SIZE)))
     wanted = oracle_names() if oracles is None else oracles
     named = isinstance(wanted, list | tuple) and all(isinstance(one, str) for one in wanted)
     if not named or not wanted:
         raise UsageError("oracles", oracles, f"a list of {', '.join(oracle_names())}")
-    found = []
+    check_epsilon(epsilon)
+    found: list[OracleAudit] = []
+    refusal: UsageError | None = None
     for name in wanted:
-        oracle = make(name, domain, epsilon)
+        try:
+            oracle = make(name, domain, epsilon)
+        except UsageError as error:
+            if oracles is not None:
+                raise
+            refusal = error
+            continue
         if not isinstance(oracle, FrequencyOracle) or isinstance(oracle, CMS | HCMS):
             raise UsageError("oracles", name, ", ".join(oracle_names()))
         found.append(
@@ -138,4 +148,6 @@ def audit_oracles(
                 poisoning_gain(oracle, targets=targets, fraction=fraction),
             )
         )
+    if refusal is not None and not found:
+        raise refusal
     return found

@@ -35,6 +35,8 @@ def oracles(
         seed=seed,
     )
     leak = any(one.bound.exceeds for one in found)
+    done = {one.oracle.name for one in found}
+    refused = [] if names else [name for name in ldp.oracle_names() if name not in done]
     data = {
         "audit": "oracles",
         "values": values,
@@ -53,6 +55,7 @@ def oracles(
             }
             for one in found
         ],
+        "refused": refused,
     }
     rows: list[list[Cell]] = []
     for one in found:
@@ -85,6 +88,7 @@ def oracles(
                 f"Gain: what {fake:.3g} fake respondents add to {targets} value"
                 + ("s'" if targets > 1 else "'s")
                 + " estimated frequency; leverage: over what they add by following the protocol.",
+                *(f"Left out: {name} cannot realise epsilon {epsilon:g}." for name in refused),
             ],
             verdict=_verdict(leak, epsilon, max(bars)),
         ),

@@ -419,3 +419,13 @@ def test_audit_of_all_oracles():
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         assert ldp.audit_oracles(5, 1.0, oracles=["oue"], trials=200)[0].poisoning.supported == 1
+
+
+def test_what_cannot_realise_epsilon_is_left_out_unless_it_was_asked_for():
+    found = [one.oracle.name for one in ldp.audit_oracles(6, 1e-9, trials=200)]
+    assert "grr" in found
+    assert "she" not in found
+    with pytest.raises(UsageError, match="SHE"):
+        ldp.audit_oracles(6, 1e-9, oracles=["grr", "she"], trials=200)
+    with pytest.raises(UsageError, match="epsilon"):
+        ldp.audit_oracles(6, 800.0, trials=200)
