@@ -124,5 +124,6 @@ def _notes(
         yield "Epsilon holds for one attribute only: two whole tuples can be told apart by more."
     if interval is not None and any(one.users_needed is None for one in plan.forecasts):
         yield "A dash: no number of respondents is enough."
+    yield "Not forecast: rs+rfd, whose error depends on its priors."
     for name, reason in plan.refused.items():
         yield f"{name} is not possible: {reason}"

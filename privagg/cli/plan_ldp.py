@@ -100,7 +100,8 @@ def ldp(
 
     Forecasts the error and the intervals of every protocol and oracle, at equal epsilon for the
     adjacency that --calibration names, and recommends one within the limits. Errors are closed
-    forms of raw estimates; post-processing makes them smaller.
+    forms of raw estimates; post-processing makes them smaller. rs+rfd is left out: its error
+    depends on its priors.
     """
     from privagg.cli import _plan_ldp_report
     from privagg.domain import read_attributes
