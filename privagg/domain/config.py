@@ -125,7 +125,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(
             "source", str(path), "a file that can be read", f"{error.strerror}."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of integers with thousands of digits
         raise UsageError("source", str(path), "a file of TOML", f"{error}.") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ __all__ = ["Floats", "Integers"]
 _POLICIES = ("refuse", "clip")
 _MAX_INTEGER = 2**53
 """Integers up to here are exact as floats."""
+
+_MAX_FLOAT = sys.float_info.max
 
 
 class _Range(Domain):
@@ -183,7 +186,8 @@ class Floats(_Range):
     ) -> None:
         for name, value in (("low", low), ("high", high)):
             real = isinstance(value, int | float | np.integer | np.floating)
-            if isinstance(value, bool) or not real or not math.isfinite(value):
+            # An integer of any size compares with a float; a NaN does not.
+            if isinstance(value, bool) or not real or not -_MAX_FLOAT <= value <= _MAX_FLOAT:
                 raise UsageError(name, value, "a finite number")
         first, last = float(low) + 0.0, float(high) + 0.0  # -0.0 becomes 0.0
         if not first < last or not math.isfinite(last - first):

@@ -255,6 +255,7 @@ def test_stochastic_rounding_is_right_on_average_and_repeats():
         lambda: Integers(0, 3, unknown="other"),
         lambda: Floats(0, 0),
         lambda: Floats(0, float("inf")),
+        lambda: Floats(-(10**400), 1),
         lambda: Floats(-1.7e308, 1.7e308),
         lambda: Floats(0, float("nan")),
         lambda: Floats(0, 1, steps=0),
