@@ -147,15 +147,16 @@ def _cells(path: Path) -> Iterator[bytes]:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             if _REPORT_COLUMN not in names:
-                raise UsageError(path.name, f"columns {', '.join(names)}", allowed)
+                raise PeerError(path.name, "reports", f"expected {allowed}, found other columns")
             kind = file.schema_arrow.field(_REPORT_COLUMN).type
             if not (pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)):
-                raise UsageError(f"{path.name}, column {_REPORT_COLUMN!r}", str(kind), allowed)
+                raise PeerError(path.name, "reports", f"expected {allowed}, found {kind}")
             columns = [_REPORT_COLUMN]
             for batch in file.iter_batches(1 << 12, columns=columns, use_threads=False):
                 for cell in batch.column(0):
                     if not cell.is_valid:
                         raise PeerError(path.name, "reports", "a row without a report")
                     yield cell.as_py()
-    except pyarrow.ArrowException as error:
-        raise UsageError(path.name, f"not readable ({error})", allowed) from None
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = f"not readable as {allowed}: {' '.join(str(error).split())[:200]}"
+        raise PeerError(path.name, "reports", reason) from None

@@ -246,9 +246,18 @@ def test_reports_in_a_table(ldp, init):
     error = ldp("aggregate", "config.json", "r.parquet", "--out", "t.bin", code=4)
     assert error["peer"] == "r.parquet, row 4"
     parquet.write_table(pa.table({"report": ["a"]}), "r.parquet")
-    assert (
-        "string" in ldp("aggregate", "config.json", "r.parquet", "--out", "t.bin", code=2)["found"]
-    )
+    args = ("aggregate", "config.json", "r.parquet", "--out", "t.bin")
+    assert "string" in ldp(*args, code=4)["message"]
+    # Broken ones are malformed like any other file, and can be left out.
+    survey_cell = survey.randomize({"colour": ["red"]}).encode()
+    parquet.write_table(pa.table({"report": [survey_cell]}), "r.parquet")
+    whole = Path("r.parquet").read_bytes()
+    ldp("randomize", "config.json", "--input", "mine.csv", "--out", "good.bin")
+    for broken in (whole[:60] + bytes(40) + whole[100:], whole[: len(whole) // 2], b""):
+        Path("r.parquet").write_bytes(broken)
+        assert ldp(*args, code=4)["peer"] == "r.parquet"
+        found = ldp(*args, "good.bin", "--skip-bad")
+        assert [one["file"] for one in found["refused"]] == ["r.parquet"]
 
 
 def test_a_single_batch_of_the_library_counts(ldp, init):
