@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "READABLE",
     "emit_beside",
+    "locked",
     "open_ledger",
     "out_is",
     "read_survey_file",
@@ -81,10 +82,22 @@ def warned() -> Iterator[None]:
 
 
 @contextmanager
-def open_ledger(path: Path, limit: float | None) -> Iterator[Ledger]:
-    """Open a ledger for this process alone: whoever else wants it waits.
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file for this process alone: whoever else wants it waits.
 
     The lock is on its folder, since the file itself is replaced when it is saved.
+    """
+    folder = os.open(path.resolve().parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def open_ledger(path: Path, limit: float | None) -> Iterator[Ledger]:
+    """Open a ledger for this process alone; see :func:`locked`.
 
     Parameters
     ----------
@@ -100,9 +113,7 @@ def open_ledger(path: Path, limit: float | None) -> Iterator[Ledger]:
     """
     from privagg.accounting import Ledger
 
-    folder = os.open(path.resolve().parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with locked(path):
         if not path.exists():
             yield Ledger(limit)
             return
@@ -116,8 +127,6 @@ def open_ledger(path: Path, limit: float | None) -> Iterator[Ledger]:
             had = "none" if found.limit is None else f"{found.limit:g}"
             raise UsageError("--limit", limit, f"the ledger's own: {had}", "Leave it out.")
         yield found
-    finally:
-        os.close(folder)
 
 
 def emit_beside(

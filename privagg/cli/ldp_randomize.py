@@ -11,6 +11,7 @@ import rich_click as click
 from privagg.cli._ldp_files import (
     READABLE,
     emit_beside,
+    locked,
     open_ledger,
     out_is,
     read_survey_file,
@@ -101,7 +102,7 @@ def randomize(
     Randomness comes from the operating system. A value outside its declared domain is refused
     before anything is written, or reported under epsilon as the domain declares; how many there
     were is said nowhere. Every report spends epsilon: with --ledger it is charged, and refused
-    beyond the limit, before the reports' file gets its name.
+    beyond the limit, before the reports' file gets its name, or a pipe its first byte.
     """
     from privagg.accounting import Ledger
     from privagg.entropy import from_seed
@@ -114,24 +115,40 @@ def randomize(
     entropy = from_seed(seed)
     if seed is not None:
         warn("seeded, so insecure: who knows the seed knows the values behind the reports.")
-    remembered = None if memory is None else _Remembered(asked, memory, entropy)
+    remembered: _Remembered | None = None
     spent: float | None = None
     with progress(options) as step:
 
+        def save() -> None:
+            if book is not None and ledger is not None:
+                write_private(ledger, book.encode())
+            if remembered is not None:
+                remembered.save()
+
         def write() -> int:
+            batches = _batches(asked, source, entropy, remembered, step)
+            # What is spent is on the disk before the reports have their name, or before the first
+            # of them is in a pipe: a process that is killed in between has charged too much, never
+            # too little.
+            direct = out.exists() and not out.is_file()
+            if direct:
+                batches = batches if remembered is None else iter(list(batches))
+                save()
             with replacing(out) as file:
-                batches = _batches(asked, source, entropy, remembered, step)
                 found = write_reports(asked, batches, file)
-                # What is spent is on the disk before the reports have their name: a process that
-                # is killed in between has charged too much, never too little.
-                if book is not None and ledger is not None:
-                    write_private(ledger, book.encode())
-                if remembered is not None:
-                    remembered.save()
+                if book is not None and found != len(who):
+                    raise UsageError("--input", "another file than before", "one left as it is")
+                if not direct:
+                    save()
             return found
 
         book: Ledger | None = None
-        if ledger is None:
+        who: list[str | int] = []
+        if memory is not None:
+            with locked(memory):
+                remembered = _Remembered(asked, memory, entropy)
+                reports = write()
+        elif ledger is None:
             reports = write()
         else:
             with open_ledger(ledger, limit) as book:
@@ -232,6 +249,8 @@ def _who(
     for one in found:
         if isinstance(one, bool) or not isinstance(one, str | int) or one == "":
             raise UsageError(f"{source.name}, column {column!r}", "no name", "a name in every row")
+    # A number is who the same digits are: in a .csv file all names are text.
+    found = [str(one) for one in found]
     if len(set(found)) < len(found):
         raise UsageError(f"{source.name}, column {column!r}", "a name twice", "a row for each name")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,8 +15,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import privagg
 from privagg.accounting import Ledger
 from privagg.cli._ldp_files import open_ledger, write_private
+from privagg.mechanisms.longitudinal import Longitudinal
+from privagg.protocols.collection import Survey
 
 SURVEY = """
 [attributes.colour]
@@ -219,6 +223,32 @@ def test_a_ledger_is_charged_before_reports_have_a_name(ldp, survey):
     assert "ledger.json" in error["argument"]
 
 
+def test_a_pipe_gets_reports_only_when_they_are_charged(ldp, survey):
+    survey()
+    os.mkfifo("pipe")
+    columns = "who,age,colour,size\n"
+    args = ("randomize", "config.json", "--input", "mine.csv", "--out", "pipe")
+    args += ("--ledger", "ledger.json", "--id", "who")
+    # Some reports of this file are in the pipe when the last of its rows is refused.
+    rows = "".join(f"p{number},1,red,0.5\n" for number in range(70_000))
+    Path("mine.csv").write_text(columns + rows + "last,1,mauve,0.5\n")
+    with ThreadPoolExecutor(1) as pool:
+        got = pool.submit(Path("pipe").read_bytes)
+        ldp(*args, code=2)
+        assert len(got.result()) > 1000
+    ledger = Ledger.decode(Path("ledger.json").read_bytes())
+    assert 1.99 < ledger.spent("p0") <= 2
+
+
+def test_numbers_and_their_digits_are_one_respondent(ldp):
+    ldp("init", "--attributes", "one.toml", "--epsilon", 1, "--out", "config.json")
+    args = ("randomize", "config.json", "--out", "r.bin", "--ledger", "l.json", "--id", "who")
+    Path("mine.csv").write_text("who,colour\n7,red\n")
+    ldp(*args, "--input", "mine.csv", "--limit", 1)
+    parquet.write_table(pa.table({"who": [7], "colour": ["red"]}), "mine.parquet")
+    assert "is left" in ldp(*args, "--input", "mine.parquet", code=2)["message"]
+
+
 def test_a_ledger_knows_who(ldp, survey):
     survey()
     one, two = "age,colour,size\n1,red,0.5\n", "age,colour,size\n1,red,0.5\n2,red,0.5\n"
@@ -264,6 +294,20 @@ def test_repeated_surveys_remember_permanent_answers(ldp):
         Path("r.bin").unlink()
     assert spent == [1, 1.5, 1.5]
     assert Path("m.bin").stat().st_mode & 0o077 == 0
+    # Two who begin at once share one permanent answer: neither is lost.
+    Path("m.bin").unlink()
+    line = [sys.executable, "-m", "privagg", "ldp", "randomize", "config.json"]
+    line += ["--input", "mine.csv", "--memory", "m.bin", "--quiet", "--out"]
+    here = {**os.environ, "PYTHONPATH": str(Path(privagg.__file__).parents[1])}
+    quiet = subprocess.DEVNULL
+    both = [subprocess.Popen([*line, name], stdout=quiet, env=here) for name in ("a", "b")]
+    assert [one.wait() for one in both] == [0, 0]
+    assert randomize(ldp, text, "mine.csv", 0, "--memory", "m.bin")["spent_most"] == 1.5
+    config = Survey.decode(Path("config.json").read_bytes()).mechanism
+    assert isinstance(config, Longitudinal)
+    memory = config.load_memory(Path("m.bin").read_bytes())
+    assert memory._uses.sum() == 900
+    Path("r.bin").unlink()
     error = randomize(ldp, "colour\nred\n", "mine.csv", 2, "--memory", "m.bin")
     assert "300 rows" in error["message"]
     args = ("--memory", "m.bin", "--ledger", "l.json", "--respondent", "me")
