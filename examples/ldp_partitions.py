@@ -46,6 +46,8 @@ def aggregate(
     config: bytes, names: list[str], *, partitions: int = PARTITIONS, scheduler: str = "processes"
 ) -> Collector:
     """Count all files over Dask's workers."""
+    if not names:
+        raise ValueError("no files of reports to count")
     counting, adding = dask.delayed(count), dask.delayed(add)
     parts = [names[start::partitions] for start in range(min(partitions, len(names)))]
     level = [counting(config, part) for part in parts]

@@ -66,12 +66,12 @@ def aggregate(survey: Path, files: tuple[Path, ...], skip_bad: bool, options: Op
         for path in files:
             try:
                 part = _read(path, asked, tell)
+                collector.merge(part.state, peer=path.name)
             except PeerError as error:
                 if not skip_bad:
                     raise
                 refused.append({"file": str(path), "reason": error.reason})
                 continue
-            collector.merge(part.state)
             counted.append({"file": str(path), "reports": part.users})
         step("read [bytes]", total, total)
     if not counted:

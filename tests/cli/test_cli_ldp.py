@@ -19,7 +19,8 @@ from pyarrow import parquet
 from privagg.accounting import Ledger
 from privagg.cli import ldp_estimate
 from privagg.entropy import from_seed
-from privagg.mechanisms import MECHANISMS, METHODS, FrequencyOracle
+from privagg.mechanisms import MECHANISMS, METHODS, FrequencyOracle, State
+from privagg.mechanisms.state import MAX_REPORTS
 from privagg.protocols.collection import Collector, Survey, decode_state
 
 COLOUR = """
@@ -303,6 +304,18 @@ def test_bad_files_can_be_left_out_whole(ldp, init):
     assert [one["file"] for one in found["refused"]] == ["cut.bin"]
     ldp("aggregate", "config.json", "cut.bin", "--out", "t.bin", "--skip-bad", code=4)
     assert not Path("t.bin").exists()
+
+
+def test_a_state_that_claims_too_many_reports_is_its_maker_s_fault(ldp, init):
+    init(mechanism="grr")
+    ldp("randomize", "config.json", "--input", "mine.csv", "--out", "good.bin")
+    survey = Survey.decode(Path("config.json").read_bytes())
+    sums = np.zeros(survey.mechanism.sums_size, np.int64)
+    sums[0] = MAX_REPORTS
+    Path("vast.bin").write_bytes(State(survey.mechanism.digest, MAX_REPORTS, sums).encode())
+    args = ("aggregate", "config.json", "good.bin", "vast.bin", "--out", "s.bin")
+    assert ldp(*args, code=4)["peer"] == "vast.bin"
+    assert ldp(*args, "--skip-bad")["reports"] == N
 
 
 def test_a_file_given_twice_is_refused(ldp, init):

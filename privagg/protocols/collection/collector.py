@@ -6,6 +6,7 @@ import numpy as np
 
 from privagg.errors import PeerError, UsageError
 from privagg.mechanisms import Estimate, MeanEstimate, NumericMechanism, Reports, State
+from privagg.mechanisms.state import MAX_REPORTS
 from privagg.protocols.collection.survey import Batch, Survey
 from privagg.protocols.multidim import Aggregator, Params, TupleReports, estimation
 
@@ -73,8 +74,7 @@ class Collector:
             if not isinstance(reports, Reports):
                 reports = one.decode_reports(reports, peer=peer)
             new = one.aggregate(reports)
-        self._state += new
-        return new.users
+        return self._add(new, peer, "reports")
 
     def merge(
         self, state: State | bytes | bytearray | memoryview, *, peer: str = "collector"
@@ -92,6 +92,12 @@ class Collector:
             new = Aggregator.load_state(one, data, peer=peer).state
         else:
             new = one.decode_state(data, peer=peer)
+        return self._add(new, peer, "state")
+
+    def _add(self, new: State, peer: str | int, round: str) -> int:
+        """Add sums that were checked; whoever claims more reports than can be is at fault."""
+        if self._state.users + new.users > MAX_REPORTS:
+            raise PeerError(peer, round, f"expected at most {MAX_REPORTS} reports in all")
         self._state += new
         return new.users
 
