@@ -393,7 +393,15 @@ def test_a_killed_process_leaves_no_file():
     subprocess.run([*init, "--out", "c.json"], check=True, capture_output=True)
     line = [*python, "randomize", "c.json", "--input", "large.parquet", "--out", "r.bin"]
     for sign in (signal.SIGKILL, signal.SIGINT):
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for draft in Path().glob(".privagg-*"):  # what the process killed before left
+            draft.unlink()
+        process = subprocess.Popen(
+            line,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Shells have what runs in the background ignore Ctrl-C, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         while not list(Path().glob(".privagg-*")) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(sign)
