@@ -107,6 +107,8 @@ F128 = Field(
 FIELDS: dict[str, Field] = {field.name: field for field in (M31, M61, GOLDILOCKS, F128)}
 """Every field that has a name of its own; :func:`prime_field` makes others."""
 
+_NAMED = {id(field): field for field in FIELDS.values()}
+
 _WITNESSES = (2, 7, 61)  # Miller-Rabin with these is exact below 4 759 123 141
 
 
@@ -219,6 +221,8 @@ def ring(bits: int) -> Ring:
 
 def is_made_here(algebra: Algebra) -> bool:
     """Whether these parameters are those of a field or ring of this module, not put together."""
+    if _NAMED.get(id(algebra)) is algebra:  # the quick way, since every call asks
+        return True
     numbers = [algebra.modulus, algebra.bits, algebra.limbs]
     numbers += [algebra.generator] if isinstance(algebra, Field) else []
     plain = isinstance(algebra.name, str) and isinstance(algebra.dtype, np.dtype)
