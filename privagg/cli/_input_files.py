@@ -99,7 +99,7 @@ def read_table(
                 raise UsageError(flag, path.name, "a .csv file: a .parquet file has names")
             size = parquet.read_metadata(path)
             fits_memory(path.name, 8 * size.num_rows * size.num_columns)
-            table = parquet.read_table(path)
+            table = parquet.read_table(path, use_threads=False)
         else:
             _no_blank_line(path, row)
             table = _csv(path, header)

@@ -39,4 +39,7 @@ def load(name: str) -> pyarrow.Table:
     folder = resources.files("privagg.datasets")
     # Bytes rather than a path: a package inside a zip archive has no path.
     content = folder.joinpath("tables", f"{table.name}.parquet").read_bytes()
-    return pyarrow.parquet.read_table(pyarrow.BufferReader(content)).combine_chunks()
+    # Threads would not make a small table faster, and a process that ends while Arrow still starts
+    # them is aborted.
+    source = pyarrow.BufferReader(content)
+    return pyarrow.parquet.read_table(source, use_threads=False).combine_chunks()
