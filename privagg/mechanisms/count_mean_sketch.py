@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
@@ -131,9 +132,9 @@ class _Sketch(FrequencyOracle):
         c = float(self._family.collision)
         return np.asarray((found + self._offset - c) / (1 - c), np.float64)
 
+    @abstractmethod
     def _means(self, state: State) -> Vector:
         """Return for each function and cell its part of the mean, ``(hashes, width)``."""
-        raise NotImplementedError
 
     _offset = 0.0
     """What is added to the sum over functions."""
