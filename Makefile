@@ -20,6 +20,8 @@ PIN := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 PIP := $(PY) -m pip install -qq --disable-pip-version-check
 # Code is installed in place, so that only a change of the requirements asks for a new install.
 REQUIREMENTS := pyproject.toml $(CONSTRAINTS)
+# Only its folder of pictures is read, by tests; none of what it needs is installed.
+TEST_IMAGES := foolbox==3.3.4
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS)
 MARKED := -n 0 --timeout 0 -v
@@ -66,8 +68,9 @@ $(VENV)/.installed: $(VENV)/.made $(REQUIREMENTS)
 
 # The extra `dev` holds `plots` too: after this, `make demo` has nothing left to install.
 $(VENV)/.installed-dev: $(VENV)/.made $(REQUIREMENTS)
-	@echo 'Installing into $(VENV), with development tools: one to three minutes the first time.'
+	@echo 'Installing into $(VENV), with development tools: two to five minutes the first time.'
 	$(PIP) $(PIN) -e '.[dev]'
+	$(PIP) --no-deps '$(TEST_IMAGES)'
 	@touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed
