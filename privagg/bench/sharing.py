@@ -79,7 +79,7 @@ def _share(clients: int, threshold: int, repeats: int, against_flower: bool) -> 
     # These take clients * threshold steps, of the same kind at any size.
     small_clients, small = min(clients, _SMALL), min(threshold, _SMALL)
     slow: dict[str, Work] = {
-        "pycryptodome Shamir.split": lambda: Shamir.split(small, small_clients, bytes(16))
+        "pycryptodome Shamir.split": lambda: Shamir.split(small, small_clients, bytes(16), False)
     }
     if against_flower:
         slow["Flower create_shares of 32 bytes"] = flower.share(small, small_clients, bytes(32))
@@ -125,8 +125,8 @@ def _combine(
     contestants |= peers.combiners(threshold, secrets)
     rows = _rows(contestants, repeats)
     small = min(threshold, _SMALL)
-    given = Shamir.split(small, small, bytes(16))
-    slow: dict[str, Work] = {"pycryptodome Shamir.combine": lambda: Shamir.combine(given)}
+    given = Shamir.split(small, small, bytes(16), False)
+    slow: dict[str, Work] = {"pycryptodome Shamir.combine": lambda: Shamir.combine(given, False)}
     if against_flower:
         slow["Flower combine_shares of 32 bytes"] = flower.combine(small, small, small, bytes(32))
     rows += _extrapolated(
