@@ -1,0 +1,1 @@
+"""Locational differential privacy: aggregates per region under one honest budget."""
