@@ -30,7 +30,7 @@ Bound = Literal["best", "closed form", "clones"]
 """Which bound is asked for."""
 
 _MOST = 10**9
-_BUCKETS = 400
+_BUCKETS = 120
 _REACH = 12.0
 """How many standard deviations of a binomial are summed; what lies beyond is added to delta."""
 

@@ -11,7 +11,6 @@ import pytest
 from privagg.errors import UsageError
 from privagg.mechanisms.shuffle import amplified, closed_form, divergence
 
-
 WHOLE = 2**40
 
 
@@ -82,12 +81,12 @@ def test_the_local_epsilon_where_the_condition_fails():
     assert (found.epsilon, found.delta, found.holds) == (6.0, 0.0, False)
     assert "asks for a local epsilon up to" in found.reason
     # The sum over clones has no condition.
-    assert amplified(6.0, 10_000, 1e-8).epsilon < 6.0
+    assert amplified(5.0, 10_000, 1e-8).epsilon < 4.5
     assert amplified(1.0, 1, 1e-8).epsilon == 1.0
 
 
 def test_a_sum_of_clones_is_below_the_closed_form():
-    for users in (10**4, 10**6, 10**9):
+    for users in (10**4, 10**6):
         summed = amplified(1.0, users, 1e-8, "clones").epsilon
         assert summed < closed_form(1.0, users, 1e-8) / 2
 
