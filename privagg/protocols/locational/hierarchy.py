@@ -1,9 +1,9 @@
 """Hierarchies of regions, and estimates that agree: parents equal the sum of their children.
 
 Each respondent is asked about one level only, with full epsilon, and reports the cell of that
-level's partition. The levels' estimates then correct one another: bottom-up, a region's own estimate
-is averaged with the sum over its children; top-down, what is missing between a parent and its
-children is dealt out among them. Both are weighted by variances, so that the result is the
+level's partition. The levels' estimates then correct one another: bottom-up, a region's own
+estimate is averaged with the sum over its children; top-down, what is missing between a parent and
+its children is dealt out among them. Both are weighted by variances, so that the result is the
 generalised least squares solution for independent estimates, of any tree; unbiased estimates stay
 unbiased, and no variance grows. It costs no privacy.
 
