@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from privagg import _report_choropleth
+from privagg._report_areas import Choropleth
+from privagg._report_choropleth import GRID as _GRID
+from privagg._report_choropleth import INK as _INK
 from privagg._report_parts import Plot, cell_text, printable
 from privagg.errors import UsageError
 
@@ -28,7 +32,6 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", ":")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
-_INK, _GRID = "#1d2733", "#d5dae0"
 _SIZE = (7.2, 4.2)
 _MARKED_POINTS = 40
 _NUMBERED_CELLS = 150
@@ -47,8 +50,10 @@ def require(*modules: str) -> None:
             )
 
 
-def figure(plots: Sequence[Plot]) -> Figure:
-    """Return one figure with all `plots`, in up to two columns; an odd one out takes a whole row.
+def figure(plots: Sequence[Plot | Choropleth]) -> Figure:
+    """Return one figure with all `plots`, in up to two columns.
+
+    A choropleth, and an odd one out, takes a whole row.
 
     Raises
     ------
@@ -61,26 +66,47 @@ def figure(plots: Sequence[Plot]) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    columns = 1 if len(plots) == 1 else 2
-    rows = -(-len(plots) // columns)
+    rows = _rows(plots)
+    alone = len(plots) == 1 and not isinstance(plots[0], Choropleth)
+    columns = 1 if alone else 2
     whole = Figure(
-        figsize=(_SIZE[0] * columns, _SIZE[1] * rows),
+        figsize=(_SIZE[0] * columns, _SIZE[1] * len(rows)),
         layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
     )
-    grid = whole.add_gridspec(rows, columns)
-    for index, plot in enumerate(plots):
-        row, column = divmod(index, columns)
-        alone = column == 0 and index == len(plots) - 1
-        _draw(plot, whole.add_subplot(grid[row, :] if alone else grid[row, column]))
+    grid = whole.add_gridspec(len(rows), columns)
+    for number, row in enumerate(rows):
+        for column, plot in enumerate(row):
+            slot = grid[number, :] if len(row) == 1 else grid[number, column]
+            if isinstance(plot, Choropleth):
+                _report_choropleth.draw(plot, whole, slot)
+            else:
+                _draw(plot, whole.add_subplot(slot))
     return whole
 
 
-def save(plots: Sequence[Plot], path: str | Path, target: BinaryIO | None = None) -> None:
+def _rows(plots: Sequence[Plot | Choropleth]) -> list[list[Plot | Choropleth]]:
+    """Return the plots of each row, in their order."""
+    rows: list[list[Plot | Choropleth]] = []
+    open_row = False
+    for plot in plots:
+        wide = isinstance(plot, Choropleth)
+        if open_row and not wide:
+            rows[-1].append(plot)
+            open_row = False
+        else:
+            rows.append([plot])
+            open_row = not wide
+    return rows
+
+
+def save(
+    plots: Sequence[Plot | Choropleth], path: str | Path, target: BinaryIO | None = None
+) -> None:
     """Write all `plots` as one picture to `path`; its suffix says the format.
 
     Parameters
     ----------
-    plots : sequence of Plot
+    plots : sequence of Plot and Choropleth
         At least one.
     path : str or Path
         Ends with one of :data:`SUFFIXES`.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from privagg import __version__, _report_draw
+from privagg import __version__, _report_choropleth, _report_draw
+from privagg._report_areas import Choropleth
 from privagg._report_parts import Plot, Table, printable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def page(
     title: str,
     verdict: str,
     tables: Sequence[Table],
-    plots: Sequence[Plot],
+    plots: Sequence[Plot | Choropleth],
     notes: Sequence[str],
     json: str,
 ) -> str:
@@ -45,7 +46,8 @@ def page(
     UsageError
         If jinja2, or matplotlib where there are plots, is not installed.
     """
-    _report_draw.require("jinja2", *(["matplotlib"] if plots else []))
+    drawn = any(isinstance(plot, Plot) for plot in plots)
+    _report_draw.require("jinja2", *(["matplotlib"] if drawn else []))
     import jinja2
 
     environment = jinja2.Environment(
@@ -66,9 +68,14 @@ def page(
             for table in tables
         ],
         # The pictures are the one thing that the page takes as markup ("safe" in the template):
-        # they are of our own making, and matplotlib escapes the labels inside them.
+        # they are of our own making, and the labels inside them are escaped.
         "plots": [
-            {"title": printable(p.title), "svg": _report_draw.svg(p, f"plot{i}-")}
+            {
+                "title": printable(p.title),
+                "svg": _picture(p, f"plot{i}-"),
+                # What is inside a group can be reached; a picture is one thing.
+                "role": "group" if isinstance(p, Choropleth) else "img",
+            }
             for i, p in enumerate(plots)
         ],
         "notes": [printable(note) for note in notes],
@@ -76,3 +83,9 @@ def page(
         "json_size": f"{len(json):,}",
     }
     return environment.from_string(source).render(fields)
+
+
+def _picture(plot: Plot | Choropleth, prefix: str) -> str:
+    if isinstance(plot, Choropleth):
+        return _report_choropleth.markup(plot, prefix)
+    return _report_draw.svg(plot, prefix)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from privagg import _report_draw, _report_text
+from privagg._report_areas import Area, Choropleth
 from privagg._report_json import SCHEMA_VERSION, encode, plain
 from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
 from privagg.errors import UsageError
@@ -41,6 +42,8 @@ __all__ = [
     "Cell",
     "Plot",
     "PlotKind",
+    "Choropleth",
+    "Area",
     "Series",
     "Reference",
     "SCHEMA_VERSION",
@@ -62,7 +65,7 @@ class Report:
         The stable JSON object; see :meth:`to_json` for what it may hold.
     tables : sequence of Table
         For people; `data` holds the same numbers unrounded.
-    plots : sequence of Plot
+    plots : sequence of Plot and Choropleth
         Pictures as data.
     notes : sequence of str
         What a reader must know: warnings, assumptions, what was not measured.
@@ -73,7 +76,7 @@ class Report:
     title: str
     data: Mapping[str, object]
     tables: Sequence[Table] = ()
-    plots: Sequence[Plot] = ()
+    plots: Sequence[Plot | Choropleth] = ()
     notes: Sequence[str] = ()
     verdict: str = ""
 
