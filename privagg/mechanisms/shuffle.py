@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ _BEYOND = 2 * math.exp(-(_REACH**2) / 2)
 """Hoeffding's bound of what lies beyond, for a fair coin."""
 
 _WORTH = 0.99
-_ROUNDING = 1e-9
+_ROUNDING = 1e-8
 """More than what rounding changes of a binomial's probabilities, as a part of them."""
 
 
@@ -163,10 +163,8 @@ class _Clones:
         low = max(0, math.floor(mean - _REACH * spread - 80))
         high = min(others, math.ceil(mean + _REACH * spread + 80))
         step = max(1, -(-(high + 1 - low) // _BUCKETS))
-        counts = np.arange(low, high + 1)
-        masses = np.exp(_log_binomial(others, counts, rate))
-        masses /= masses.sum()
-        starts = np.arange(0, counts.size, step)
+        masses = _binomial(others, low, high, rate)
+        starts = np.arange(0, masses.size, step)
         weights = np.add.reduceat(masses, starts) * (1 + _ROUNDING)
         self._buckets = [(0, _BEYOND)]
         self._buckets += list(zip((starts + low).tolist(), weights.tolist(), strict=True))
@@ -187,7 +185,7 @@ class _Clones:
             before, after = tail(least - 1), tail(least)
             first = (keep * before + (1 - keep) * after) * (1 + _ROUNDING)
             second = ((1 - keep) * before + keep * after) * (1 - _ROUNDING)
-            total += weight * (max(0.0, first - grown * second) + _BEYOND)
+            total += weight * (max(0.0, first - grown * second) + (1 + grown) * _BEYOND)
         return total
 
 
@@ -198,8 +196,7 @@ class _Tail:
         reach = math.ceil(_REACH * math.sqrt(count) / 2) + 1
         self._low = max(0, count // 2 - reach)
         high = min(count, count // 2 + reach + 1)
-        masses = np.exp(_log_binomial(count, np.arange(self._low, high + 1), 0.5))
-        tails = np.cumsum(masses[::-1])[::-1]
+        tails = np.cumsum(_binomial(count, self._low, high, 0.5)[::-1])[::-1]
         self._tails = np.minimum(tails / tails[0], 1.0)
 
     def __call__(self, least: int) -> float:
@@ -209,26 +206,19 @@ class _Tail:
         return float(self._tails[at]) if at < self._tails.size else 0.0
 
 
-def _log_binomial(count: int, at: NDArray[Any], rate: float) -> NDArray[np.float64]:
-    """Return ln P(Bin(count, rate) = at)."""
+def _binomial(count: int, low: int, high: int, rate: float) -> NDArray[np.float64]:
+    """Return P(Bin(count, rate) = t) for t from low to high, scaled to add up to 1.
+
+    By ratios of neighbours, which are near 1 where it matters: there is no large logarithm whose
+    digits could cancel.
+    """
     if rate >= 1:
-        return np.where(at == count, 0.0, -np.inf)
-    logs = _log_factorial(count) - _log_factorials(at) - _log_factorials(count - at)
-    found: NDArray[np.float64] = logs + at * math.log(rate) + (count - at) * math.log1p(-rate)
-    return found
-
-
-def _log_factorial(count: int) -> float:
-    return math.lgamma(count + 1)
-
-
-def _log_factorials(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ln(n!) of consecutive n, rising or falling: one lgamma, then a running sum."""
-    if counts[0] > counts[-1]:
-        return _log_factorials(counts[::-1])[::-1]
-    start = math.lgamma(float(counts[0]) + 1)
-    steps = np.log(counts[1:].astype(np.float64))
-    return np.concatenate([[start], start + np.cumsum(steps)])
+        return np.where(np.arange(low, high + 1) == count, 1.0, 0.0)
+    at = np.arange(low, high, dtype=np.float64)
+    steps = np.log((count - at) * rate / ((at + 1) * (1 - rate)))
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    masses = np.exp(logs - logs.max())
+    return np.asarray(masses / masses.sum(), np.float64)
 
 
 def _smallest(epsilon: float, n: int, delta: float) -> float:
