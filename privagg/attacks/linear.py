@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,15 @@ from privagg.attacks.linear_schedules import (
     exposure,
     schedule,
 )
-from privagg.attacks.linear_secagg import SERVER, views_of_round
 from privagg.attacks.linear_views import Views
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 
+if TYPE_CHECKING:
+    from privagg.attacks.linear_secagg import SERVER, views_of_round
+
 __all__ = [
+    "GAIN_WORK",
     "SCHEDULES",
     "SERVER",
     "Audit",
@@ -70,6 +73,18 @@ __all__ = [
 ]
 
 _STEP = 256  # rows between two notes of progress
+
+GAIN_WORK = 250_000_000
+"""Up to this :attr:`Audit.gain_work` noise gains take less than the exact answers do."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what reads secure aggregation's transcripts when it is asked for: it is large."""
+    if name in ("SERVER", "views_of_round"):
+        from privagg.attacks import linear_secagg
+
+        return getattr(linear_secagg, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +131,12 @@ class Audit:
     def gains(self) -> Gains:
         """Of the determined clients, in the order of `recoverable`; computed when first asked."""
         return noise_gains(self.log.weights, self.order, self.rank)
+
+    @property
+    def gain_work(self) -> int:
+        """Multiplications that :attr:`gains` takes, about: none if no client is determined."""
+        rounds, clients = len(self.log.rounds), len(self.log.clients)
+        return rounds * clients * min(rounds, clients) if len(self.order) else 0
 
     @property
     def recoverable(self) -> tuple[str, ...]:

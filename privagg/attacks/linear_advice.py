@@ -12,13 +12,15 @@ _NEARLY_ALL = 0.5  # cohorts above this fraction of the clients
 _SMALL_GAIN = 1.0  # noise in the sums comes out no larger than it went in
 
 
-def advice(audit: Audit) -> tuple[str, ...]:
+def advice(audit: Audit, *, gains: bool = True) -> tuple[str, ...]:
     """Return advice, the most pressing first.
 
     Parameters
     ----------
     audit : Audit
         What the log gives away.
+    gains : bool
+        Whether to look at noise gains, which takes time for large logs.
     """
     log, said = audit.log, []
     clients = len(log.clients) - len(audit.absent)
@@ -55,7 +57,7 @@ def advice(audit: Audit) -> tuple[str, ...]:
             f"cohorts drawn anew each round, about {_count(left, 'more round')} would determine "
             f"everybody; fixed batches of {size} never expose the sum of fewer than {size}."
         )
-    if len(audit.recoverable) and float(audit.gains.gain.min(initial=np.inf)) <= _SMALL_GAIN:
+    if gains and audit.recoverable and float(audit.gains.gain.min()) <= _SMALL_GAIN:
         said.append(
             "For some clients noise in the sums is not even amplified: noise that protects a sum "
             "protects them no better."

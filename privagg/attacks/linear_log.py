@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from numbers import Integral, Rational, Real
 from typing import Any, TypeAlias
 
@@ -120,7 +121,7 @@ class Log:
             matrix[row[when], column[client]] = weight if exact else _plain(weight)
         return cls(names, labels, matrix, _missing(labels))
 
-    @property
+    @cached_property
     def numbered(self) -> bool:
         """Whether all rounds are called by numbers."""
         return _numbers(self.rounds) is not None

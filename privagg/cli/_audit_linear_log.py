@@ -12,7 +12,7 @@ from privagg.attacks.linear import Log
 from privagg.cli import _input_files
 from privagg.errors import UsageError
 
-__all__ = ["read_log", "read_sums"]
+__all__ = ["name_column", "read_log", "read_sums"]
 
 _HINT = (
     "A list of who took part when has columns client and round: see --layout and --client-column."
@@ -76,7 +76,7 @@ def _listed(
         found = _weights(path, {weight: table[weight]}, header)[weight]
         weights = found.tolist()
     others = [name for name in table if name not in (client, round, weight)]
-    names, when = (_names(path, name, table[name]) for name in (client, round))
+    names, when = (name_column(path, name, table[name]) for name in (client, round))
     log = _of(path, lambda: Log.of_triples(list(zip(names, when, weights, strict=True))))
     used = f", weights from {weight!r}" if weight in table else ""
     ignored = f"; columns not used: {', '.join(others)}" if others else ""
@@ -88,7 +88,7 @@ def _matrix(path: Path, table: dict[str, Any], round: str, header: bool | None) 
     if not columns:
         raise UsageError(path.name, "no column of a client", "a column for each client")
     arrays = _weights(path, columns, header)
-    labels = _names(path, round, table[round]) if round in table else None
+    labels = name_column(path, round, table[round]) if round in table else None
     names: list[Any] = list(columns)
     if header is False:
         names = list(range(len(names)))
@@ -132,7 +132,7 @@ def _weights(path: Path, columns: dict[str, Any], header: bool | None) -> dict[s
     return arrays
 
 
-def _names(path: Path, name: str, column: Any) -> list[str | int]:
+def name_column(path: Path, name: str, column: Any) -> list[str | int]:
     """Return a column of names: text, integers, or times as text."""
     import pyarrow
 
@@ -177,7 +177,7 @@ def read_sums(path: Path, log: Log, round: str = "round") -> NDArray[np.float64]
     (name,) = (name for name in table if name != round)
     numbers = _weights(path, {name: table[name]}, None)[name]
     found: dict[str, float] = {}
-    for label, value in zip(_names(path, round, table[round]), numbers.tolist(), strict=True):
+    for label, value in zip(name_column(path, round, table[round]), numbers.tolist(), strict=True):
         if str(label) in found:
             raise UsageError(path.name, f"round {label!r} twice", "one sum for each round")
         found[str(label)] = float(value)

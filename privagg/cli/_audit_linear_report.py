@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from privagg.attacks.linear import Audit, Exposure, Ranges
+from privagg.attacks.linear import Audit, Exposure, Ranges, Reconstruction
 from privagg.attacks.linear_advice import advice
 from privagg.report import Cell, Column, Plot, Reference, Report, Series, Table
 
-__all__ = ["leaks", "report"]
+__all__ = ["Rebuilt", "leaks", "report"]
 
 _SHOWN = 20
 """So many rows of a table are shown; the JSON has all."""
@@ -25,6 +26,25 @@ LIMITS = (
     "Not linearly determined is not safe: inputs may be bounded, correlated, or known in part.",
     "A client's input is its mean over the rounds: what varies comes out as noise.",
 )
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A log that was found again.
+
+    Attributes
+    ----------
+    found : Reconstruction
+        What was found.
+    interval : int
+        Rounds in an interval of the counts.
+    noisy : bool
+        Whether inputs were taken to change.
+    """
+
+    found: Reconstruction
+    interval: int
+    noisy: bool
 
 
 def leaks(audit: Audit, ranges: Ranges | None, max_recoverable: int, min_coalition: int) -> bool:
@@ -46,6 +66,8 @@ def report(
     ranges: Ranges | None,
     schedules: Sequence[Exposure] | None,
     insecure_seed: bool,
+    gains: bool = True,
+    rebuilt: Rebuilt | None = None,
 ) -> Report:
     """Report an audit.
 
@@ -63,10 +85,21 @@ def report(
         Others to compare with.
     insecure_seed : bool
         Whether the primes came from a seed.
+    gains : bool
+        Whether noise gains are computed.
+    rebuilt : Rebuilt, optional
+        How the log was found, where it was not given.
     """
     leak = leaks(audit, ranges, max_recoverable, min_coalition)
-    verdict = _verdict(audit, ranges, max_recoverable, min_coalition)
-    said = advice(audit)
+    verdict = _verdict(audit, ranges, max_recoverable, min_coalition, gains)
+    if rebuilt is not None:
+        verdict = f"The log was found again from sums and counts. {verdict}"
+    said = advice(audit, gains=gains)
+    reliable = (
+        dict(zip(audit.recoverable, map(bool, audit.gains.reliable), strict=True))
+        if gains
+        else None
+    )
     data = {
         "clients": len(audit.log.clients),
         "rounds": len(audit.log.rounds),
@@ -76,9 +109,10 @@ def report(
         },
         "isolating_pairs": _pairs(audit),
         "isolating_pair_count": audit.pairs.count,
-        "noise_gain": audit.noise_gain,
-        "gain_reliable": dict(zip(audit.recoverable, map(bool, audit.gains.reliable), strict=True)),
-        "cosine": audit.cosine,
+        "noise_gain": audit.noise_gain if gains else None,
+        "gain_reliable": reliable,
+        "cosine": audit.cosine if gains else None,
+        "gain_reason": None if gains else _why_no_gain(audit),
         "variation": audit.variation,
         "noise": audit.noise,
         "rank": audit.rank,
@@ -88,6 +122,7 @@ def report(
         "missing_rounds": audit.log.missing,
         "schedules": None if schedules is None else [_schedule(one, audit) for one in schedules],
         "ranges": None if ranges is None else _ranges(audit, ranges),
+        "reconstruction": None if rebuilt is None else _reconstruction(audit, rebuilt),
         "advice": said,
         "max_recoverable": max_recoverable,
         "min_coalition": min_coalition,
@@ -101,9 +136,9 @@ def report(
     return Report(
         title=f"Audit of a participation log: {name}",
         data=data,
-        tables=_tables(audit, ranges, schedules),
-        plots=_plots(audit, schedules),
-        notes=[*said, *_notes(audit), *LIMITS],
+        tables=_tables(audit, ranges, schedules, gains, rebuilt),
+        plots=_plots(audit, schedules, gains),
+        notes=[*said, *([] if gains else [_why_no_gain(audit)]), *_notes(audit), *LIMITS],
         verdict=verdict,
     )
 
@@ -166,8 +201,34 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def _why_no_gain(audit: Audit) -> str:
+    return (
+        f"Noise gains and cosines not computed: {len(audit.log.rounds):,} rounds of "
+        f"{len(audit.log.clients):,} clients take a while. Ask for them with --gain."
+    )
+
+
+def _reconstruction(audit: Audit, rebuilt: Rebuilt) -> dict[str, object]:
+    found, clients, rounds = rebuilt.found, audit.log.clients, audit.log.rounds
+    return {
+        "interval": rebuilt.interval,
+        "noisy": rebuilt.noisy,
+        "null_dimension": found.null_dimension,
+        "unique": dict(zip(clients, map(bool, found.unique), strict=True)),
+        "residual": dict(zip(clients, map(float, found.residual), strict=True)),
+        "rounds": {
+            client: [_label(audit, rounds[at]) for at in np.flatnonzero(column).tolist()]
+            for client, column in zip(clients, found.participation.T, strict=True)
+        },
+    }
+
+
 def _tables(
-    audit: Audit, ranges: Ranges | None, schedules: Sequence[Exposure] | None
+    audit: Audit,
+    ranges: Ranges | None,
+    schedules: Sequence[Exposure] | None,
+    gains: bool,
+    rebuilt: Rebuilt | None,
 ) -> list[Table]:
     log = audit.log
     facts: list[list[Cell]] = [
@@ -180,9 +241,15 @@ def _tables(
         ["pairs of rounds that isolate a client", audit.pairs.count],
         ["smallest exposed sum, clients", _size(audit)],
     ]
+    if rebuilt is not None:
+        facts += [
+            ["columns found again", int(rebuilt.found.found.sum())],
+            ["of these the only ones that fit", int(rebuilt.found.unique.sum())],
+            ["equations that the sums give", rebuilt.found.null_dimension],
+        ]
     tables = [Table("The log", ["what", "value"], facts)]
     if audit.recoverable:
-        tables.append(_determined(audit))
+        tables.append(_determined(audit, gains))
     if audit.pairs.count:
         rows: list[list[Cell]] = [
             [log.rounds[one], log.rounds[other], log.clients[client]]
@@ -211,19 +278,16 @@ def _when(one: Exposure, audit: Audit) -> list[Cell]:
     return [one.name, one.exposed, *(one.rounds_to(part, clients) for part in (0, 0.5, 1))]
 
 
-def _determined(audit: Audit) -> Table:
-    heads: list[Column | str] = ["client", "determined after round", "noise gain", "cosine", "gain"]
-    cosine = audit.cosine
+def _determined(audit: Audit, gains: bool) -> Table:
+    heads: list[Column | str] = ["client", "determined after round"]
     rows: list[list[Cell]] = [
-        [
-            client,
-            audit.first_exposed[client],
-            gain,
-            cosine[client],
-            "" if audit.gains.reliable[index] else "order of magnitude only",
-        ]
-        for index, (client, gain) in enumerate(list(audit.noise_gain.items())[:_SHOWN])
+        [client, audit.first_exposed[client]] for client in audit.recoverable[:_SHOWN]
     ]
+    if gains:
+        heads += ["noise gain", "cosine", "gain"]
+        gain, cosine = audit.noise_gain, audit.cosine
+        for row, client, good in zip(rows, audit.recoverable, audit.gains.reliable, strict=False):
+            row += [gain[client], cosine[client], "" if good else "order of magnitude only"]
     return Table("Determined clients" + _more(len(audit.recoverable)), heads, rows)
 
 
@@ -261,7 +325,7 @@ def _size(audit: Audit) -> str:
     return str(size) if found.exact else f"{found.least} to {size}"
 
 
-def _plots(audit: Audit, schedules: Sequence[Exposure] | None) -> list[Plot]:
+def _plots(audit: Audit, schedules: Sequence[Exposure] | None, gained: bool) -> list[Plot]:
     series = [_curve(one) for one in (audit.exposure, *(schedules or ()))]
     plots = [
         Plot(
@@ -273,7 +337,7 @@ def _plots(audit: Audit, schedules: Sequence[Exposure] | None) -> list[Plot]:
             references=[Reference(len(audit.log.clients), "clients", axis="x")],
         )
     ]
-    if audit.recoverable:
+    if audit.recoverable and gained:
         gains = np.sort(audit.gains.gain)
         at = np.unique(np.linspace(0, len(gains) - 1, _POINTS).round().astype(int))
         plots.append(
@@ -316,16 +380,20 @@ def _notes(audit: Audit) -> list[str]:
     return notes
 
 
-def _verdict(audit: Audit, ranges: Ranges | None, max_recoverable: int, min_coalition: int) -> str:
+def _verdict(
+    audit: Audit, ranges: Ranges | None, max_recoverable: int, min_coalition: int, gained: bool
+) -> str:
     count, total = len(audit.recoverable), len(audit.log.clients)
     leak = "LEAK: " if leaks(audit, ranges, max_recoverable, min_coalition) else ""
     if count:
         first = next(iter(audit.first_exposed.values()))
-        gains = audit.gains.gain
-        span = f"{gains.min():.3g}" if count == 1 else f"{gains.min():.3g} to {gains.max():.3g}"
+        span = ""
+        if gained:
+            low, high = float(audit.gains.gain.min()), float(audit.gains.gain.max())
+            span = f", with a noise gain of {low:.3g}" + f" to {high:.3g}" * (count > 1)
         said = (
-            f"{leak}{count:,} of {total:,} clients are determined, the first after round {first}, "
-            f"with a noise gain of {span}."
+            f"{leak}{count:,} of {total:,} clients are determined, the first after round {first}"
+            f"{span}."
         )
     else:
         said = (

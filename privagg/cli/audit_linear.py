@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 
 from privagg.cli.common import Options, command, emit, note, progress, seed_option, warn
 from privagg.errors import UsageError
 
 __all__ = ["linear"]
+
+_OF_PARTICIPATION = ("layout", "weight_column", "low", "high", "whole", "tolerance")
+_OF_COUNTS = ("interval", "noisy")
+_OF_SUMS = ("low", "high", "whole", "tolerance", "seconds")
+"""Options that have an effect only beside --participation, --counts and --sums."""
 
 _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -20,6 +28,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg audit linear --participation log.csv",
         "privagg audit linear --participation log.parquet --schedules --report audit.html",
         "privagg audit linear --participation log.csv --sums sums.csv --low 0 --high 1",
+        "privagg audit linear --counts counts.csv --sums sums.npy --interval 10",
     ],
     plots=True,
     library_names={"sums": "--sums", "budget": "--coalition-budget"},
@@ -27,10 +36,25 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @click.option(
     "--participation",
     type=_READABLE,
-    required=True,
     metavar="FILE",
     help="Who took part when, .csv or .parquet: rounds in rows and clients in columns (0, 1 or"
     " weights), or a list with the columns client and round, and maybe weight.",
+)
+@click.option(
+    "--counts",
+    type=_READABLE,
+    metavar="FILE",
+    help="In its place: in how many rounds of each interval a client took part, a row for each"
+    " client. The log is then found again from these and --sums, the rounds' vectors.",
+)
+@click.option(
+    "--interval",
+    type=click.IntRange(min=1),
+    metavar="INT",
+    help="Rounds in an interval of --counts; the last may be shorter.",
+)
+@click.option(
+    "--noisy", is_flag=True, help="With --counts: inputs change from round to round, a little."
 )
 @click.option(
     "--layout",
@@ -64,6 +88,11 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     help="Noise added to each sum, over an input's norm: for the cosine.",
 )
 @click.option(
+    "--gain/--no-gain",
+    default=None,
+    help="Whether to compute noise gains and cosines.  [default: unless the log is large]",
+)
+@click.option(
     "--max-recoverable",
     type=click.IntRange(min=0),
     default=0,
@@ -93,7 +122,8 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "--sums",
     type=_READABLE,
     metavar="FILE",
-    help="Also: the sum of each round (columns round and another), for inputs known to be bounded.",
+    help="Also: the sum of each round (columns round and another), for inputs known to be bounded."
+    " With --counts a vector for each round: .npy, or a column for each coordinate.",
 )
 @click.option("--low", type=float, default=0.0, show_default=True, help="Least input, with --sums.")
 @click.option(
@@ -117,11 +147,14 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="Time limit of one program, with --sums; there are two for each input.",
+    help="Time limit of one program, with --sums; there are two for each input or client.",
 )
 @seed_option
 def linear(
-    participation: Path,
+    participation: Path | None,
+    counts: Path | None,
+    interval: int | None,
+    noisy: bool,
     layout: str,
     client_column: str,
     round_column: str,
@@ -129,6 +162,7 @@ def linear(
     header: bool | None,
     variation: float,
     noise: float,
+    gain: bool | None,
     max_recoverable: int,
     min_coalition: int,
     coalition_budget: float,
@@ -150,19 +184,45 @@ def linear(
     """
     from privagg import entropy
     from privagg.attacks import linear as attack
-    from privagg.cli import _audit_linear_log, _audit_linear_report
+    from privagg.cli import _audit_linear_counts, _audit_linear_log, _audit_linear_report
 
+    _check(participation, counts, interval, sums)
+    for flag, value in (("--low", low), ("--high", high)):
+        if not math.isfinite(value):
+            raise UsageError(flag, value, "a finite number")
     if high < low:
         raise UsageError("--high", high, f"at least --low, {low:g}")
-    log, reading = _audit_linear_log.read_log(
-        participation,
-        layout=layout,
-        client=client_column,
-        round=round_column,
-        weight=weight_column,
-        header=header,
-    )
-    note(options, f"{participation.name}: {reading}.")
+    if counts is not None:
+        assert sums is not None
+        assert interval is not None
+        with progress(options) as step:
+            log, reading, rebuilt = _audit_linear_counts.rebuild(
+                counts,
+                sums,
+                interval,
+                noisy=noisy,
+                seconds=seconds,
+                client=client_column,
+                round=round_column,
+                header=header,
+                step=step,
+            )
+        sums, name = None, counts.name
+        others = int((~rebuilt.found.unique).sum())
+        if others:
+            warn(f"columns that are not the only ones that fit: {others:,}; the log may be another")
+    else:
+        assert participation is not None
+        name, rebuilt = participation.name, None
+        log, reading = _audit_linear_log.read_log(
+            participation,
+            layout=layout,
+            client=client_column,
+            round=round_column,
+            weight=weight_column,
+            header=header,
+        )
+    note(options, f"{name}: {reading}.")
     source: entropy.Entropy = entropy.OS
     if seed is not None:
         warn("seeded: who knows the seed can make a log for which the answer is wrong.")
@@ -201,14 +261,38 @@ def linear(
     emit(
         _audit_linear_report.report(
             found,
-            name=participation.name,
+            name=name,
             reading=reading,
             max_recoverable=max_recoverable,
             min_coalition=min_coalition,
             ranges=ranges,
             schedules=compared,
             insecure_seed=seed is not None,
+            gains=found.gain_work <= attack.GAIN_WORK if gain is None else gain,
+            rebuilt=rebuilt,
         ),
         options,
         leak=leak,
     )
+
+
+def _check(
+    participation: Path | None, counts: Path | None, interval: int | None, sums: Path | None
+) -> None:
+    """Require what belongs together, and nothing that would have no effect."""
+    if (participation is None) == (counts is None):
+        found = "neither" if counts is None else "both"
+        raise UsageError("--participation", f"{found} of it and --counts", "one of them")
+    source = get_current_context().get_parameter_source
+    there = "--participation" if counts is None else "--counts"
+    unused = dict.fromkeys(_OF_PARTICIPATION if counts else _OF_COUNTS, f"with {there}")
+    if sums is None:
+        unused |= dict.fromkeys(_OF_SUMS, "without --sums")
+    for name, where in unused.items():
+        if source(name) is not ParameterSource.DEFAULT:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(flag, f"given {where}", "nothing there: it would have no effect")
+    if counts is not None and sums is None:
+        raise UsageError("--sums", "not given", "the rounds' vectors, beside --counts")
+    if counts is not None and interval is None:
+        raise UsageError("--interval", "not given", "rounds in an interval of --counts")

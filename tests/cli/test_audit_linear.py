@@ -133,7 +133,12 @@ def test_weights_of_all_kinds(audit):
         ("1,0\n0,1\n", (), r"--no-header"),
         ("a,b\n1,99999999999999999999\n", (), r"integers below 2\*\*63|2\*\*53"),
         ("a,b\n1,0\n", ("--layout", "list"), r"--client-column"),
-        ("a,b\n1,0\n", ("--low", "2", "--high", "1"), r"--high"),
+        ("a,b\n1,0\n", ("--low", "2"), r"--low.*without --sums"),
+        ("a,b\n1,0\n", ("--seconds", "2"), r"--seconds.*without --sums"),
+        ("a,b\n1,0\n", ("--interval", "2"), r"--interval.*with --participation"),
+        ("a,b\n1,0\n", ("--noisy",), r"--noisy.*with --participation"),
+        ("a,b\n1,0\n", ("--variation", "nan"), r"variation"),
+        ("a,b\n1,0\n", ("--coalition-budget", "inf"), r"--coalition-budget"),
     ],
 )
 def test_what_is_no_log_is_refused(refused, log, args, says):
@@ -187,6 +192,140 @@ def test_sums_that_do_not_fit_are_refused(refused, tmp_path, text, says):
     sums = tmp_path / "sums.csv"
     sums.write_text(text, encoding="utf-8")
     assert says in refused(BATCHES, "--sums", sums)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--low", "2", "--high", "1"), "--high"),
+        (("--low", "nan"), "--low"),
+        (("--high", "inf"), "--high"),
+    ],
+)
+def test_bounds_are_checked(refused, tmp_path, flags, says):
+    sums = tmp_path / "sums.csv"
+    sums.write_text("round,sum\n0,2\n1,1\n2,2\n", encoding="utf-8")
+    assert says in refused(BATCHES, "--sums", sums, *flags)
+
+
+def test_gains_only_where_they_are_cheap_or_asked_for(audit, monkeypatch):
+    default = audit(MATRIX, code=5)
+    assert default["gain_reason"] is None
+    without = audit(MATRIX, "--no-gain", code=5)
+    assert without["noise_gain"] is without["cosine"] is without["gain_reliable"] is None
+    assert "--gain" in without["gain_reason"]
+    assert "noise gain" not in without["verdict"]
+    assert without["first_exposed"] == default["first_exposed"]
+    monkeypatch.setattr("privagg.attacks.linear.GAIN_WORK", 35)  # 3 * 4 * 3 = 36
+    assert audit(MATRIX, code=5)["noise_gain"] is None
+    assert audit(MATRIX, "--gain", code=5)["noise_gain"] == default["noise_gain"]
+    assert audit(BATCHES)["noise_gain"] == {}  # nobody is determined: no work
+
+
+@pytest.fixture
+def rebuilt(run, capsys, tmp_path):
+    """Write counts and the rounds' vectors, audit them, and return the JSON object."""
+    pytest.importorskip("scipy")
+
+    def call(counts, vectors, *args, code=5, suffix=".npy"):
+        table, sums = tmp_path / "counts.csv", tmp_path / f"sums{suffix}"
+        table.write_text(counts, encoding="utf-8")
+        if suffix == ".npy":
+            np.save(sums, vectors)
+        else:
+            sums.write_text(vectors, encoding="utf-8")
+        found = run("audit", "linear", "--counts", table, "--sums", sums, *args, "--json")
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return json.loads(out), err
+
+    return call
+
+
+def unknown(rounds=24, n=4, interval=6, seed=3):
+    """Return a random log, what the rounds sum to, and the counts as a table."""
+    random = np.random.default_rng(seed)
+    log = (random.random((rounds, n)) < 0.5).astype(np.int64)
+    log[0], log[1] = 1, [0, *[1] * (n - 1)]
+    counts = log.reshape(rounds // interval, interval, n).sum(axis=1).T
+    lines = [",".join(["client", *(f"i{k}" for k in range(counts.shape[1]))])]
+    lines += [",".join([f"c{i}", *map(str, row)]) for i, row in enumerate(counts.tolist())]
+    return log, random.standard_normal((n, n + 4)), "\n".join(lines) + "\n"
+
+
+def test_an_unknown_log_is_found_from_counts(rebuilt):
+    log, inputs, counts = unknown()
+    data, err = rebuilt(counts, log @ inputs, "--interval", 6)
+    found = data["reconstruction"]
+    assert found["interval"] == 6
+    assert found["null_dimension"] == 20
+    assert all(found["unique"].values())
+    for client in range(4):
+        assert found["rounds"][f"c{client}"] == np.flatnonzero(log[:, client]).tolist()
+    assert data["clients"] == 4
+    assert set(data["recoverable"]) == {"c0", "c1", "c2", "c3"}
+    assert data["first_exposed"]["c0"] == 1
+    assert "found again" in data["verdict"]
+    assert "sums.npy" not in data["input"]["source"]
+    assert "Warning" not in err
+    changed = log @ inputs + 0.01 * np.random.default_rng(1).standard_normal((24, 8))
+    noisy, _ = rebuilt(counts, changed, "--interval", 6, "--noisy")
+    assert noisy["reconstruction"]["rounds"] == found["rounds"]
+    lost, _ = rebuilt(counts, changed, "--interval", 6, code=3)
+    assert lost["error"]["needed"] == 4
+    assert "--noisy" in lost["error"]["message"]
+
+
+def test_a_table_of_vectors_with_names(rebuilt):
+    text = "round,x,y\nmon,1,2\ntue,3,4\nwed,1,2\nthu,0,0\n"
+    data, err = rebuilt("client,a\nann,2\nbob,1\n", text, "--interval", 4, suffix=".csv")
+    assert data["reconstruction"]["rounds"] == {"ann": ["mon", "wed"], "bob": ["tue"]}
+    assert data["first_exposed"] == {"ann": "mon", "bob": "tue"}
+    data, err = rebuilt("client,a\nann,1\nbob,1\n", np.ones((2, 2)), "--interval", 2, code=3)
+    assert "ann" in data["error"]["message"]
+    turns = np.array([[1, 2], [3, 4]] * 2)  # whose turn is first?
+    data, err = rebuilt("client,a\nann,2\nbob,2\n", turns, "--interval", 4)
+    assert not any(data["reconstruction"]["unique"].values())
+    assert "not the only ones that fit: 2" in err
+
+
+@pytest.mark.parametrize(
+    ("counts", "args", "says"),
+    [
+        ("client,a\nann,1\n", (), "--interval"),
+        ("client,a\nann,9\n", ("--interval", 2), "counts"),
+        ("client,a\nann,-1\n", ("--interval", 2), "counts"),
+        ("client,a\nann,0.5\n", ("--interval", 2), "whole numbers"),
+        ("client,a,b\nann,1,1\n", ("--interval", 2), "2 intervals"),
+        ("who,a\nann,1\n", ("--interval", 2), "--client-column"),
+        ("client\nann\n", ("--interval", 2), "no column of counts"),
+        ("client,a\nann,1\nann,1\n", ("--interval", 2), "twice"),
+        ("client,a\nann,1\nbob,1\ncy,1\n", ("--interval", 2), "at least 3"),
+        ("client,a\nann,1\n", ("--interval", 2, "--low", 0), "--low"),
+        ("client,a\nann,1\n", ("--interval", 2, "--layout", "list"), "--layout"),
+        ("", ("--interval", 2), "empty"),
+    ],
+)
+def test_counts_are_checked(rebuilt, counts, args, says):
+    data, _ = rebuilt(counts, np.ones((2, 2)), *args, code=2)
+    assert says in data["error"]["message"]
+
+
+def test_a_log_or_counts(run, capsys, tmp_path):
+    assert run("audit", "linear") == 2
+    assert "neither" in capsys.readouterr().err
+    path = tmp_path / "a.csv"
+    path.write_text("client,a\nann,1\n", encoding="utf-8")
+    assert run("audit", "linear", "--participation", path, "--counts", path) == 2
+    assert "both" in capsys.readouterr().err
+    assert run("audit", "linear", "--counts", path) == 2
+    assert "--sums" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("array", [np.ones(3), np.array([["a"]]), np.full((2, 2), np.nan)])
+def test_vectors_are_checked(rebuilt, array):
+    data, _ = rebuilt("client,a\nann,1\n", array, "--interval", 2, code=2)
+    assert "sums" in data["error"]["message"]
 
 
 def test_without_scipy_the_extra_is_named(refused, tmp_path, monkeypatch):
