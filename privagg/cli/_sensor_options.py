@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import rich_click as click
+from click.core import ParameterSource
+
+from privagg.errors import UsageError
 
 __all__ = [
     "ATTACKS",
     "ENERGY",
+    "ONLY_FOR",
     "PROTOCOLS",
     "QUERIES",
+    "check_effect",
     "network_options",
     "protocol_options",
 ]
@@ -28,6 +33,23 @@ ATTACKS = (
     "collusion-beyond",
 )
 """Said again here, so that the help needs no import of the protocol; a test compares them."""
+
+_CLUSTERED = (
+    *("cpda", "cpda-sen-efficient", "cpda-sen-checked", "cpda-field"),
+    "mask-cluster",
+)
+
+ONLY_FOR: dict[str, tuple[str, ...]] = {
+    "corrupt": _CLUSTERED,
+    "drops": ("cpda-field",),
+    "min_cluster": _CLUSTERED,
+    "keys": ("smart", *_CLUSTERED),
+    "arithmetic": ("cpda",),
+    "slices": ("smart",),
+    "plain_slices": ("smart",),
+}
+"""The protocols on which an option has an effect. Others have one on all protocols, or permit only
+(``allow_insecure``), or are refused by the library (``engine``)."""
 
 _F = TypeVar("_F", bound=Callable[..., None])
 
@@ -108,6 +130,19 @@ _PROTOCOL = (
         default="sum",
         show_default=True,
         help="What is asked; max and min take an epoch for each bit.",
+    ),
+    click.option(
+        "--approximation",
+        type=click.Choice(["power"]),
+        help="max and min: also show what the papers' sums of powers give, to see their error.",
+    ),
+    click.option(
+        "--power",
+        "powers",
+        type=click.IntRange(1, 10_000),
+        multiple=True,
+        metavar="INT",
+        help="Of --approximation (repeat it).  [default: 1, 2, 4, ... 64]",
     ),
     click.option("--at-least", type=float, metavar="FLOAT", help="count: readings from here on."),
     click.option(
@@ -236,6 +271,48 @@ _NETWORK = (
         help="Length of an epoch, for --duty-cycle.",
     ),
 )
+
+
+def check_effect(context: click.Context) -> None:
+    """Refuse an option that was given and has no effect.
+
+    Raises
+    ------
+    UsageError
+        Naming the protocols it is for, or the option that it goes with.
+    """
+    given = {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+    }
+    chosen, flood = context.params["protocol"], context.params["flood"]
+    allowed = dict(ONLY_FOR)
+    if flood == "all":  # else leaders alone forward the query, whatever they do afterwards
+        allowed["leader_probability"] = _CLUSTERED
+    for name, protocols in allowed.items():
+        if name in given and chosen not in protocols:
+            raise UsageError(
+                _flag(name),
+                f"given with --protocol {chosen}, where it has no effect",
+                f"it with {' or '.join(protocols)}",
+            )
+    for name, (other, needed) in _ONLY_WITH.items():
+        if name in given and not context.params[other]:
+            raise UsageError(_flag(name), f"given without {needed}", f"it beside {needed}")
+
+
+_ONLY_WITH = {
+    "x_column": ("source", "--input"),
+    "y_column": ("source", "--input"),
+    "value_column": ("source", "--input"),
+    "powers": ("approximation", "--approximation power"),
+    "epoch_seconds": ("duty_cycle", "--duty-cycle"),
+}
+
+
+def _flag(name: str) -> str:
+    return "--power" if name == "powers" else f"--{name.replace('_', '-')}"
 
 
 def protocol_options(function: _F) -> _F:

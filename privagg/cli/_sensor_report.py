@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg.protocols.sensor import Result
+from privagg.protocols.sensor import QueryKind, Result
 from privagg.protocols.sensor.clusters import Clusters
 from privagg.report import Cell, Column, Plot, Report, Series, Table
 
@@ -21,11 +21,23 @@ _DRAWN = 3000
 """Networks up to this size are drawn."""
 
 
-def report(result: Result, source: str) -> Report:
-    """Report a simulation; `source` says where the readings come from."""
+def report(
+    result: Result, source: str, powers: Sequence[tuple[int, float, float, int]] | None = None
+) -> Report:
+    """Report a simulation.
+
+    Parameters
+    ----------
+    result : Result
+        The simulation.
+    source : str
+        Where the readings come from.
+    powers : sequence of (k, estimate, relative error, bits of the sum), optional
+        What sums of powers give in place of the maximum or minimum.
+    """
     params, deployment, costs = result.params, result.deployment, result.costs
     sizes = result.formation.grouping.size
-    energy = result.all_models()
+    energy, searched = result.all_models(), result.query.bisects
     data: dict[str, object] = {
         "protocol": str(params.protocol),
         "secure": result.secure,
@@ -43,17 +55,33 @@ def report(result: Result, source: str) -> Report:
         "query": str(result.query.kind),
         "answer": result.answers[0],
         "true_answer": result.true_answers[0],
-        "sum": result.sums[0],
-        "true_sum": result.true_sums[0],
-        "count": result.counts[0],
+        "sum": None if searched else result.sums[0],
+        "true_sum": None if searched else result.true_sums[0],
+        "count": result.counts[-1 if searched else 0],
         "rounded": result.rounded,
         "epochs": len(result.counts),
-        "per_epoch": {
+        "per_epoch": None
+        if searched
+        else {
             "sum": result.sums[:_IN_JSON],
             "true_sum": result.true_sums[:_IN_JSON],
             "count": result.counts[:_IN_JSON],
         },
-        "bisection": [{"threshold": at, "count": count} for at, count in result.bisection],
+        "bisection": [
+            {
+                "threshold": step.threshold,
+                "count": step.count,
+                "true_count": step.true_count,
+                "readings": step.readings,
+            }
+            for step in result.bisection
+        ],
+        "power_approximation": None
+        if powers is None
+        else [
+            {"power": k, "estimate": estimate, "relative_error": error, "bits": bits}
+            for k, estimate, error, bits in powers
+        ],
         "most_frames": costs.most_frames,
         "by_kind": {
             kind: {"messages": said, "frames": frames, "bytes": octets}
@@ -85,11 +113,28 @@ def report(result: Result, source: str) -> Report:
     return Report(
         title=f"Sensor network: {params.protocol}, {source}",
         data=data,
-        tables=list(_tables(result)),
+        tables=[*_tables(result), *_power_table(result, powers)],
         plots=list(_plots(result)),
-        notes=list(_notes(result)),
+        notes=[*_notes(result), *([_POWERS] if powers else [])],
         verdict=_verdict(result),
     )
+
+
+_POWERS = (
+    "The sums of powers are computed here from all readings, to show their error: no protocol ran "
+    "with them, and the answer above does not rest on them. Bits are those that "
+    "the sum may need."
+)
+
+
+def _power_table(
+    result: Result, powers: Sequence[tuple[int, float, float, int]] | None
+) -> Iterator[Table]:
+    if powers is not None:
+        name = str(result.query.kind)
+        rows: list[list[Cell]] = [[k, estimate, error, bits] for k, estimate, error, bits in powers]
+        heads = ["power", f"in place of the {name}", "relative error", "bits of the sum"]
+        yield Table("Demonstration: what sums of powers would give", heads, rows)
 
 
 def _tables(result: Result) -> Iterator[Table]:
@@ -102,7 +147,7 @@ def _tables(result: Result) -> Iterator[Table]:
         ["readings in the sum, of all", result.coverage],
         [f"{result.query.kind}", _shown(result.answers[0])],
         ["its true value", _shown(result.true_answers[0])],
-        ["sum over true sum", result.accuracy],
+        *([] if result.query.bisects else [["sum over true sum", result.accuracy]]),
         ["messages per node, as papers count", result.messages],
         ["frames per node", costs.frames],
         ["bytes on air per node", costs.octets],
@@ -112,13 +157,13 @@ def _tables(result: Result) -> Iterator[Table]:
     epochs = len(result.counts)
     title = "Result" if epochs == 1 else f"Result, {epochs} epochs; answers of the first"
     if result.query.bisects:
-        title = f"Result, by counting in {epochs} epochs; sums and counts of the first"
+        title = f"Result, by counting in {epochs} epochs; costs of all of them"
     yield Table(title, ["", "value"], rows)
     kinds: list[list[Cell]] = [
         [kind, said, frames, octets] for kind, (said, frames, octets) in costs.by_kind.items()
     ]
     columns: list[Column | str] = ["kind", "messages", "frames", Column("on air", "B")]
-    yield Table("Sent per node, one formation and one epoch", columns, kinds)
+    yield Table(f"Sent per node, {_span(result)}", columns, kinds)
     models: list[list[Cell]] = [
         [name, parts["sent"], parts["received"], parts["overheard"]]
         for name, parts in result.all_models().items()
@@ -131,8 +176,19 @@ def _tables(result: Result) -> Iterator[Table]:
     ]
     yield Table("Energy per node", heads, models)
     if result.bisection:
-        steps: list[list[Cell]] = [[at, count] for at, count in result.bisection]
-        yield Table("Bisection", ["threshold", "readings beyond"], steps)
+        beyond = "at or above it" if result.query.kind is QueryKind.MAX else "at or below it"
+        steps: list[list[Cell]] = [
+            [step.threshold, step.count, step.true_count, step.readings]
+            for step in result.bisection
+        ]
+        heads_ = ["threshold", f"readings {beyond}", "of all nodes", "readings that took part"]
+        yield Table("Bisection", heads_, steps)
+
+
+def _span(result: Result) -> str:
+    """Say what the costs are of."""
+    steps = len(result.bisection)
+    return f"one formation and {steps} epochs" if steps else "one formation and one epoch"
 
 
 def _shown(value: Any) -> Cell:
@@ -171,9 +227,12 @@ def _verdict(result: Result) -> str:
     params = result.params
     if params.protocol.broken:
         return f"INSECURE: {params.protocol} does not hide readings from a leader."
-    counted = f"{result.counts[0]} of {result.deployment.nodes} readings"
+    if None in [step.count for step in result.bisection]:
+        return f"A count could not be decoded: the {result.query.kind} is not known."
     if result.sums[0] is None:
         return "The sum could not be decoded."
+    at = -1 if result.query.bisects else 0
+    counted = f"{result.counts[at]} of {result.deployment.nodes} readings"
     return f"The base station has the {result.query.kind} of {counted}: {_shown(result.answers[0])}"
 
 
@@ -195,7 +254,7 @@ def _plots(result: Result) -> Iterator[Plot]:
     parts = ["sent", "received", "overheard"]
     yield Plot(
         kind="bar",
-        title="Energy per node, one formation and one epoch",
+        title=f"Energy per node, {_span(result)}",
         x_label="",
         y_label="energy [µJ]",
         log_y=all(models[name][part] > 0 for name in models for part in parts),

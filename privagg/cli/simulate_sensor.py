@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
+from click import get_current_context
 
-from privagg.cli._sensor_options import network_options, protocol_options
+from privagg.cli._sensor_options import check_effect, network_options, protocol_options
 from privagg.cli.common import Options, command, emit, note, seed_option, warn
 from privagg.errors import UsageError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from privagg.protocols.sensor import Query
 
 __all__ = ["sensor"]
+
+_POWERS = (1, 2, 4, 8, 16, 32, 64)
 
 _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -24,6 +27,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     examples=[
         "privagg simulate sensor --protocol cpda-field --nodes 600 --area 400 --range 50",
         "privagg simulate sensor --input meters.csv --range 80 --query mean --scale 100",
+        "privagg simulate sensor --query max --approximation power --power 8 --power 64",
         "privagg simulate sensor --protocol smart --nodes 600 --loss 0.05 --retries 3 --json",
         "privagg simulate sensor --protocol cpda --allow-insecure",
     ],
@@ -75,10 +79,12 @@ def sensor(
     Places nodes, forms clusters and a tree over a radio with limited range, frames and losses, runs
     the protocol, and compares the result with the truth. Readings come from a file, or are whole
     numbers from 0 to 100. Three protocols of the literature are insecure and need
-    --allow-insecure.
+    --allow-insecure. Ends with 3 if the base station has nothing of any epoch.
     """
     from privagg.cli import _sensor_input, _sensor_report
     from privagg.protocols import sensor as protocol
+
+    check_effect(get_current_context())
 
     nodes, area = values.pop("nodes"), values.pop("area")
     readings = positions = None
@@ -106,6 +112,11 @@ def sensor(
     )
     query = _query(values)
     epochs = values.pop("epochs")
+    approximation, powers = values.pop("approximation"), values.pop("powers")
+    if approximation and not query.bisects:
+        raise UsageError("--approximation", f"given with the query {query.kind}", "max or min")
+    if approximation and readings is None:
+        readings = protocol.generated_readings(deployment, epochs)
     deaths = _sensor_input.deaths(die, death_rate, deployment.nodes, epochs, seed)
     given = {name: value for name, value in values.items() if value is not None}
     result = protocol.simulate(
@@ -124,8 +135,13 @@ def sensor(
         warn(f"{result.params.protocol}: {result.guarantee}")
     if result.rounded:
         warn(f"readings rounded to whole steps: {result.rounded:,}; see --scale")
+    if result.abort:
+        raise result.abort
     name = "generated readings" if source is None else source.name
-    emit(_sensor_report.report(result, name), options)
+    shown = None
+    if approximation:
+        shown = _powers(readings, powers or _POWERS, query, result.scale)
+    emit(_sensor_report.report(result, name, shown), options)
 
 
 def _query(values: dict[str, Any]) -> Query:
@@ -137,3 +153,15 @@ def _query(values: dict[str, Any]) -> Query:
         at_least=values.pop("at_least"),
         edges=tuple(edges) if edges else None,
     )
+
+
+def _powers(
+    readings: Any, exponents: tuple[int, ...], query: Query, scale: int
+) -> list[tuple[int, float, float, int]]:
+    """Return what sums of powers give, and the bits that a sum of integers so large may have."""
+    from privagg.protocols import sensor as protocol
+
+    smallest = query.kind is protocol.QueryKind.MIN
+    rows = protocol.power_maximum(readings, exponents, minimum=smallest)
+    largest = round(float(readings.max()) * scale)
+    return [(k, *rest, (readings.size * largest**k).bit_length()) for k, *rest in rows]

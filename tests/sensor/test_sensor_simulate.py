@@ -207,9 +207,45 @@ def test_the_true_answer_is_over_all_nodes():
     assert found.true_answers[0] == pytest.approx(readings.mean())
     found = run(deployment=deployment, readings=readings, query="min", scale=4)
     assert found.true_answers[0] == readings.min()
-    thresholds = [at for at, _ in found.bisection]
+    thresholds = [step.threshold for step in found.bisection]
     assert len(thresholds) <= 8
     assert len(set(thresholds)) == len(thresholds)
+
+
+def test_the_extremes_are_exact_whatever_the_readings():
+    deployment = Deployment(12, 30.0, 50.0, seed=3)
+    random = np.random.default_rng(1)
+    for _ in range(40):
+        readings = random.integers(-9, 7, 12) - random.integers(0, 5)
+        for kind, extreme in (("max", np.max), ("min", np.min)):
+            found = run(deployment=deployment, readings=readings, query=kind)
+            assert found.covered.all()
+            assert found.answers == found.true_answers == [extreme(readings)]
+            assert all(step.count == step.true_count for step in found.bisection)
+    assert run(deployment=deployment, readings=np.zeros(12), query="max").answers == [0]
+
+
+def test_a_search_adds_the_costs_of_its_steps():
+    deployment, radio = small(), Radio(loss=0.0)
+    one = run("cpda-field", deployment, radio=radio, query="count")
+    found = run("cpda-field", deployment, radio=radio, query="max", bound=100)
+    steps = len(found.bisection)
+    assert steps == len(found.counts) == 8
+    told = one.costs.by_kind["hello"][1]
+    formed = sum(one.costs.by_kind[kind][1] for kind in ("hello", "merge", "join", "roster"))
+    assert found.costs.by_kind["threshold"][1] == pytest.approx((steps - 1) * told)
+    assert found.costs.frames == pytest.approx(
+        formed + steps * (one.costs.frames - formed) + (steps - 1) * told
+    )
+    assert found.messages == pytest.approx(1 + steps * (one.messages - 1))
+    assert found.accuracy is None
+
+
+def test_a_search_that_loses_a_count_has_no_answer():
+    """Without acknowledgements one lost slice makes a sum uniform."""
+    found = run("smart", small(), radio=Radio(loss=0.05), query="max")
+    assert None in [step.count for step in found.bisection]
+    assert found.answers == [None]
 
 
 def test_bisection_without_any_reading_finds_nothing():
@@ -226,8 +262,18 @@ def test_power_approximation_is_too_large_and_falls():
     for k, estimate, error in rows:
         assert 0 < error <= 600 ** (1 / k) - 1 + 1e-12
         assert estimate == pytest.approx(readings.max() * (1 + error))
+    rows = power_maximum(readings, [1, 2, 8, 32, 128], minimum=True)
+    errors = [error for _, _, error in rows]
+    assert all(a < b < 0 for a, b in pairwise(errors))
+    for k, estimate, error in rows:
+        assert error >= 600 ** (-1 / k) - 1 - 1e-12
+        assert estimate == pytest.approx(float(((1.0 / readings) ** k).sum() ** (-1 / k)))
+    assert power_maximum([0, 1], [2]) == [(2, 1.0, 0.0)]
+    for wrong in ([-1, 1], [0, 0], [], [float("nan")]):
+        with pytest.raises(UsageError):
+            power_maximum(wrong, [2])
     with pytest.raises(UsageError):
-        power_maximum([0, 1], [2])
+        power_maximum([0, 1], [2], minimum=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from privagg.protocols.sensor.params import (
     Radio,
 )
 from privagg.protocols.sensor.queries import Query, QueryKind, power_maximum
-from privagg.protocols.sensor.result import Result
+from privagg.protocols.sensor.result import Result, Step
 from privagg.protocols.sensor.rounds import generated_readings, simulate
 from privagg.protocols.sensor.states import MemberState
 from privagg.protocols.sensor.tree_node import TreeNode
@@ -47,6 +47,7 @@ __all__ = [
     "QueryKind",
     "Radio",
     "Result",
+    "Step",
     "TreeNode",
     "UniqueKeys",
     "generated_readings",

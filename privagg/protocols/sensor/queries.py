@@ -104,7 +104,8 @@ class Query:
         What is asked. ``count`` counts the readings that are at least `at_least`, or all.
         ``max`` and ``min`` are found by bisection: one count of readings at or above a threshold in
         each of about ``log2(2 * bound + 1)`` epochs, which tells each cluster's leader these counts
-        of its cluster. A node that is missed in one of them may shift the result.
+        of its cluster. A node that is missed in one of them may shift the result; a count that
+        cannot be decoded leaves none.
     at_least : float, optional
         Threshold of ``count``.
     edges : sequence of float, optional
@@ -211,29 +212,34 @@ class Query:
         return totals[0] / scale
 
 
-def power_maximum(readings: Any, exponents: Sequence[int]) -> list[tuple[int, float, float]]:
+def power_maximum(
+    readings: Any, exponents: Sequence[int], *, minimum: bool = False
+) -> list[tuple[int, float, float]]:
     """Show what ``MAX = lim (sum d_i**k)**(1/k)`` gives for finite k: a demonstration, not a query.
 
-    The papers on additive aggregation offer it for MAX and MIN. With n readings near the maximum it
-    is too large by a factor of up to ``n**(1/k)``, and ``d**k`` soon has more digits than a mote
-    adds: bisection on counts is exact.
+    The papers on additive aggregation offer it for MAX, and with -k for MIN. With n readings near
+    the maximum it is too large by a factor of up to ``n**(1/k)`` (and as much too small for the
+    minimum), and ``d**k`` soon has more digits than a mote adds: bisection on counts is exact.
 
     Parameters
     ----------
-    readings : array of positive numbers
-        The readings.
+    readings : array of numbers
+        The readings: of 0 or more and not all 0 for the maximum, above 0 for the minimum.
     exponents : sequence of int
         The k to try.
+    minimum : bool
+        Whether to approximate the minimum.
 
     Returns
     -------
     list of (k, estimate, relative error)
-        In double precision, scaled by the maximum so that nothing overflows.
+        In double precision, scaled by the extreme reading so that nothing overflows.
 
     Raises
     ------
     UsageError
-        If a reading is not positive, or the exponents are no sequence of whole numbers.
+        If a reading is negative (or zero for the minimum, or all are), or the exponents are no
+        sequence of whole numbers.
     """
     refuse_masked("readings", readings)
     try:
@@ -242,12 +248,17 @@ def power_maximum(readings: Any, exponents: Sequence[int]) -> list[tuple[int, fl
         raise UsageError("readings", type(readings).__name__, "positive numbers") from None
     if not isinstance(exponents, Sequence) or isinstance(exponents, str | bytes):
         raise UsageError("exponents", exponents, "a sequence of whole numbers")
-    if not array.size or not np.isfinite(array).all() or array.min() <= 0:
-        raise UsageError("readings", "a number that is not positive", "positive numbers")
-    top = float(array.max())
+    hint = "Powers of other numbers have no limit that is the extreme; bisection takes any."
+    if not array.size or not np.isfinite(array).all() or array.min() < 0 or array.max() == 0:
+        raise UsageError("readings", "a number below 0, or none above it", "positive numbers", hint)
+    if minimum and array.min() == 0:
+        raise UsageError("readings", "a zero, whose power -k is infinite", "positive numbers", hint)
+    extreme = float(array.min() if minimum else array.max())
+    parts = extreme / array if minimum else array / extreme
     rows = []
     for k in exponents:
         whole("exponents", k, 1, 10_000)
-        estimate = top * float(((array / top) ** k).sum()) ** (1 / k)
-        rows.append((int(k), estimate, estimate / top - 1))
+        root = float((parts**k).sum()) ** (1 / k)
+        estimate = extreme / root if minimum else extreme * root
+        rows.append((int(k), estimate, estimate / extreme - 1))
     return rows

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg.errors import Abort
 from privagg.protocols.sensor.air import Ledger
 from privagg.protocols.sensor.energy import MODELS, Energy, model
 from privagg.protocols.sensor.formation import Formation
 from privagg.protocols.sensor.params import Deployment, Params, Protocol, Radio
 from privagg.protocols.sensor.queries import Query
 
-__all__ = ["Costs", "Result", "guarantee", "paper_messages"]
+__all__ = ["Costs", "Result", "Step", "guarantee", "paper_messages"]
 
 _Floats = NDArray[np.float64]
 
@@ -58,13 +59,20 @@ def guarantee(params: Params) -> str:
     return "nodes on the way learn nothing; the base station could decrypt a single node's report"
 
 
-def paper_messages(formation: Formation, params: Params, tries: _Floats | None = None) -> float:
+def paper_messages(
+    formation: Formation, params: Params, tries: _Floats | None = None, steps: int = 1
+) -> float:
     """Return messages per node as the papers count them: no JOIN, roster, relay or fragment.
 
     TAG 2; SMART J + 1; CPDA 3 for a member and 4 for a leader; Sen's efficient variant one less,
     the checked one a message more for each further draw. ``cpda-field`` needs no seeds: one less
-    than CPDA. ``mask-cluster``: JOIN and value, or HELLO and sum.
+    than CPDA. ``mask-cluster``: JOIN and value, or HELLO and sum. One of them forms the network;
+    the others are sent again in each further one of `steps`.
     """
+    return 1 + steps * (_one_epoch(formation, params, tries) - 1)
+
+
+def _one_epoch(formation: Formation, params: Params, tries: _Floats | None) -> float:
     elected = formation.clusters.elected
     share = float(elected.sum()) / max(formation.network.nodes, 1)
     match params.protocol:
@@ -83,6 +91,8 @@ def paper_messages(formation: Formation, params: Params, tries: _Floats | None =
 @dataclass(frozen=True, eq=False)
 class Costs:
     """Means per node, of one formation and one epoch; the base station is no node.
+
+    With MAX and MIN, which take many epochs, of one formation and all of them.
 
     Attributes
     ----------
@@ -151,6 +161,26 @@ class Costs:
         }
 
 
+@dataclass(frozen=True)
+class Step:
+    """One epoch of the search for a maximum or minimum.
+
+    Attributes
+    ----------
+    threshold : float
+        Readings at or above it (for MIN: at or below it) were counted.
+    count, true_count : int
+        As aggregated (None where the base station could not decode it), and over all nodes.
+    readings : int
+        Readings that took part.
+    """
+
+    threshold: float
+    count: int | None
+    true_count: int
+    readings: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """Outcome of :func:`~privagg.protocols.sensor.simulate`.
@@ -169,7 +199,8 @@ class Result:
         How often the network was formed.
     sums, true_sums : list
         By epoch, the first number's sum in units of the readings: as aggregated (None where the
-        base station could not decode it) and over all nodes.
+        base station could not decode it) and over all nodes. With MAX and MIN what is summed are
+        the readings at or beyond the epoch's threshold, 1 each.
     answers, true_answers : list
         By epoch, of the query.
     counts : list of int
@@ -182,8 +213,8 @@ class Result:
         What was sent and heard.
     messages : float
         Per node, as papers count.
-    bisection : list of tuple
-        For MAX and MIN: thresholds and the counts found.
+    bisection : list of Step
+        For MAX and MIN: the epochs, one by one.
     key_statistics : dict of str to float
         Of keys from a pool.
     engine : str
@@ -210,7 +241,7 @@ class Result:
     mean_degree: float
     costs: Costs = field(repr=False)
     messages: float
-    bisection: list[tuple[float, int]]
+    bisection: list[Step]
     key_statistics: dict[str, float]
     engine: str
     insecure_seed: bool
@@ -245,12 +276,36 @@ class Result:
     def accuracy(self) -> float | None:
         """Sum over true sum, mean over the epochs; an epoch that is not decoded counts as 0.
 
-        None where the true sum of an epoch is zero.
+        None where the true sum of an epoch is zero, and for MAX and MIN, which sum no readings.
         """
-        if any(true == 0 for true in self.true_sums):
+        if self.query.bisects or any(true == 0 for true in self.true_sums):
             return None
         pairs = zip(self.sums, self.true_sums, strict=True)
         return float(np.mean([0.0 if got is None else got / true for got, true in pairs]))
+
+    @property
+    def abort(self) -> Abort | None:
+        """Why the base station has nothing from any epoch; None if it has something."""
+        if any(n and total is not None for n, total in zip(self.counts, self.sums, strict=True)):
+            return None
+        heard = (
+            int(self.formation.clusters.flood.reached.sum()) - 1
+        )  # the base station hears itself
+        if not heard:
+            where = (
+                f"{self.mean_degree:.3g} neighbours of a node within {self.deployment.range:g} m"
+            )
+            return Abort(f"no node heard the query ({where}): nodes", 0, 1)
+        if any(self.counts):
+            reason = "slices were lost in every epoch and nothing can be decoded: whole epochs"
+            return Abort(reason, 0, 1)
+        clustered = self.params.protocol.clustered
+        needed = self.params.min_cluster if clustered else 1
+        if clustered and not self.clusters:
+            reason = f"no cluster of {needed} came together; nodes that heard the query"
+            return Abort(reason, heard, needed)
+        reason = "frames or nodes were lost and no reading reached the base station: readings"
+        return Abort(reason, 0, needed)
 
     def microjoules(self, name: str | None = None) -> float:
         """Return the mean microjoules of a node, of one formation and one epoch.

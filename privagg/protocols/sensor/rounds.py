@@ -16,10 +16,10 @@ from privagg.errors import UsageError
 from privagg.protocols.sensor import keypool, network, parties, sums
 from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.energy import Energy
-from privagg.protocols.sensor.formation import STEPS, Alive, Formation, form
+from privagg.protocols.sensor.formation import HELLO_BYTES, STEPS, Alive, Formation, form
 from privagg.protocols.sensor.params import Deployment, Keys, Params, Protocol, Radio, choice
 from privagg.protocols.sensor.queries import Query, QueryKind, fixed_point
-from privagg.protocols.sensor.result import Costs, Result, paper_messages
+from privagg.protocols.sensor.result import Costs, Result, Step, paper_messages
 
 __all__ = ["Deaths", "generated_readings", "simulate"]
 
@@ -125,12 +125,11 @@ def simulate(
     )
     run = _Run(deployment, params, radio, source, engine)
     plan = _plan_deaths({} if deaths is None else deaths, deployment.nodes, epochs)
-    found: list[tuple[float, int]] = []
+    found: list[Step] = []
     if asked.bisects:
         answer, found = run.bisect(steps, asked, limit, plan, scale)
         extreme = steps.max() if asked.kind is QueryKind.MAX else steps.min()
         answers, truths = [answer], [int(extreme) / scale]
-        numbers = asked.numbers(steps, scale)
     else:
         numbers = asked.numbers(steps, scale)
         exact = (
@@ -167,8 +166,10 @@ def simulate(
         counts=run.counts,
         covered=np.concatenate(run.covered),
         mean_degree=run.network.mean_degree,
-        costs=Costs.of(run.forming, run.running, run.formations, len(run.counts)),
-        messages=paper_messages(run.formation, params, run.tries),
+        costs=Costs.of(
+            run.forming, run.running, run.formations, 1 if asked.bisects else len(run.counts)
+        ),
+        messages=paper_messages(run.formation, params, run.tries, max(1, len(found))),
         bisection=found,
         key_statistics=run.key_statistics(),
         engine=engine,
@@ -340,24 +341,40 @@ class _Run:
         bound: int,
         plan: Mapping[int, Mapping[int, str]],
         scale: int,
-    ) -> tuple[float | None, list[tuple[float, int]]]:
+    ) -> tuple[float | None, list[Step]]:
         """Find the maximum (minimum) by counting readings at or above (at or below) a threshold."""
         sign = 1 if query.kind is QueryKind.MAX else -1
         values = sign * steps
         formation = self.form(plan.get(0, {}))
         low, high = -bound - 1, bound
-        found: list[tuple[float, int]] = []
-        while high - low > 1:
+        found: list[Step] = []
+        lost = False
+        while low < high:
             middle = (low + high + 1) // 2
+            if found:
+                self.tell(formation)
             numbers = np.asarray(values >= middle, np.int64)[..., None]
             self.batch(numbers, numbers, formation)
             total = self.totals[-1]
-            count = 0 if total is None else int(total[0])
-            found.append((sign * middle / scale, count))
+            count = None if total is None else int(total[0])
+            found.append(Step(sign * middle / scale, count, self.true_totals[-1], self.counts[-1]))
+            lost = lost or count is None
             low, high = (middle, high) if count else (low, middle - 1)
-        if high == -bound - 1:
+        # A step that was not decoded may have sent the search either way.
+        if high == -bound - 1 or lost:
             return None, found
         return sign * high / scale, found
+
+    def tell(self, formation: Formation) -> None:
+        """Count what it takes to tell another threshold: all who forwarded the query do it again.
+
+        Nothing is lost here: who heard the query hears the thresholds.
+        """
+        nodes = np.flatnonzero(formation.clusters.sent_hello)
+        air = HELLO_BYTES + self.radio.overhead
+        self.running.send("threshold", nodes, np.ones(len(nodes)), np.full(len(nodes), air), 1.0)
+        _, receivers = self.network.around(nodes)
+        self.running.receive("threshold", receivers, np.full(len(receivers), air))
 
     def key_statistics(self) -> dict[str, float]:
         """Return how many links are overheard, where keys come from a pool."""
