@@ -202,9 +202,10 @@ def collusion(subject: Subject, setting: Setting, colluders: int) -> Trial | Non
     guess, chances = best_guess(others, honest, setting.bound)
     found: NDArray[Any] = guess
     threshold = m - subject.drops
-    if view.field is None:
-        x = view.points[:, 0]
-        found = view.sent[:, victim, 0] % np.where(x > setting.bound, x, setting.bound + 1)
+    if honest == 1:
+        pass  # the rest of the sum is the last reading
+    elif view.field is None:
+        found = _pooled(view, victim, colluders if subject.protocol.shares else 1, setting.bound)
         if subject.protocol is Protocol.CPDA_SEN_EFFICIENT:
             found = found - setting.bound
     elif subject.protocol is Protocol.CPDA_FIELD and colluders >= threshold:
@@ -218,6 +219,24 @@ def collusion(subject: Subject, setting: Setting, colluders: int) -> Trial | Non
     # Beside the best guess before the sum of the others gave anything away, if it is certain.
     chance = float(chances.mean()) if honest > 1 else 1 / (setting.bound + 1)
     return Trial(int(done.sum()), hits, chance, f"{colluders} of {m} members collude.")
+
+
+def _pooled(view: View, victim: int, colluders: int, bound: int) -> NDArray[Any]:
+    """Reduce the shares of one member modulo the seeds of those that hold them.
+
+    The largest seed does where it exceeds the readings. Where none does, all are combined by the
+    Chinese remainder theorem; what is left if even that says too little is a guess.
+    """
+    seeds, held = view.points[:, :colluders], view.sent[:, victim, :colluders]
+    rows = np.arange(len(seeds))
+    best = np.argmax(seeds, axis=1)
+    found = held[rows, best] % np.maximum(seeds[rows, best], 1)
+    for row in np.flatnonzero((seeds <= bound).all(axis=1)):
+        remainder, modulus = 0, 1
+        for seed, share in zip(seeds[row].tolist(), held[row].tolist(), strict=True):
+            remainder, modulus = _combine(remainder, modulus, int(share) % int(seed), int(seed))
+        found[row] = remainder
+    return np.asarray(found)
 
 
 def _tree_collusion(subject: Subject, setting: Setting, *, beyond: bool) -> Trial | None:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from privagg.cli.common import Options, command, emit, progress
 from privagg.errors import UsageError
 
-__all__ = ["field_command", "ldp_command", "prg_command", "secagg_command"]
+__all__ = ["field_command", "ldp_command", "prg_command", "secagg_command", "sensor_command"]
 
 _AGAINST: Callable[[Any], Any] = click.option(
     "--against",
@@ -221,4 +221,45 @@ def ldp_command(options: Options, part: tuple[str, ...], **values: Any) -> None:
 
     with progress(options) as step:
         report = ldp.bench(parts=part or ldp.PARTS, **values, step=step)
+    emit(report, options)
+
+
+@command(
+    "sensor",
+    examples=["privagg bench sensor", "privagg bench sensor --part epochs --nodes 200 --json"],
+    library_names={"parts": "--part", "logs": "--log"},
+)
+@click.option(
+    "--part",
+    type=click.Choice(["epochs", "parties", "large", "participation"]),
+    multiple=True,
+    help="What is timed; may be repeated; everything if left out.",
+)
+@_count("--nodes", 600, "Of the network whose epochs are timed, and whose nodes are parties.")
+@_count("--epochs", 1000, "Epochs of cpda-field, computed as arrays.")
+@_count("--large", 600_000, "Nodes of one large network, for one epoch.")
+@click.option(
+    "--log",
+    "logs",
+    type=click.IntRange(min=1),
+    nargs=2,
+    multiple=True,
+    metavar="CLIENTS ROUNDS",
+    help="Of a participation log; may be repeated.  [default: 1000 1000 and 5000 2000]",
+)
+@_repeats(3)
+def sensor_command(
+    options: Options, part: tuple[str, ...], logs: tuple[tuple[int, int], ...], **values: Any
+) -> None:
+    """Time sensor networks, and audits of participation logs.
+
+    Epochs as arrays, one network with keys, encryption and every message, a large one; and how long
+    it takes to say which clients a log gives away and when, beside a decomposition by NumPy.
+    """
+    from privagg.bench import sensor
+
+    if logs:
+        values["logs"] = logs
+    with progress(options) as step:
+        report = sensor.bench(parts=part or sensor.PARTS, **values, step=step)
     emit(report, options)

@@ -90,6 +90,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
+            "sensor": Leaf("privagg.cli.bench:sensor_command", "Time sensor networks."),
         },
     ),
     "audit": Branch(

@@ -131,6 +131,19 @@ def test_coalitions_of_all_sizes(m):
                 assert p_value > sensor.SIGNIFICANCE
 
 
+@pytest.mark.parametrize("seed_max", [215, 256])
+def test_colluders_pool_their_seeds(seed_max):
+    """A leader's own seed may be too small; that of three seeds none is, or all together do."""
+    setting = Setting(entropy=from_seed(5), runs=1500, members=5, seed_max=seed_max)
+    subject = Subject(protocol=Protocol.CPDA)
+    alone = sensor_arithmetic.collusion(subject, setting, 1)
+    assert 0.4 < alone.recovered / alone.runs < 0.85
+    three = sensor_arithmetic.collusion(subject, setting, 3)
+    assert three.recovered >= 0.998 * three.runs
+    all_but_one = sensor_arithmetic.collusion(subject, setting, 4)
+    assert all_but_one.recovered == all_but_one.runs
+
+
 def test_small_seeds_leak_the_reading_modulo_the_seed():
     """With a seed x the leader knows b mod x: all of b once x exceeds it, else part of it."""
     setting = Setting(entropy=from_seed(4), runs=2000, members=3)

@@ -181,11 +181,114 @@ def test_audit_of_what_holds(sensor, run, tmp_path):
     assert picture.exists()
 
 
-@pytest.mark.parametrize("arguments", [["--nodes", "1"], ["--nodes", "60", "--loss", "1"]])
-@pytest.mark.parametrize("protocol", ["tag", "cpda-field"])
-def test_a_network_that_nobody_hears_is_a_result(sensor, arguments, protocol):
-    data, _ = sensor(*arguments, "--area", "1e6", "--range", 1, "--protocol", protocol)
-    assert (data["count"], data["accuracy"], data["frames_per_node"]) == (0, 0, 0)
+@pytest.mark.parametrize(
+    ("arguments", "alive", "needed", "says"),
+    [
+        (("--nodes", 1, "--area", "1e6", "--range", 1), 0, 1, "no node heard the query"),
+        (("--nodes", 60, "--area", 130, "--loss", 1), 0, 1, "no node heard the query"),
+        (("--nodes", 2, "--area", 10), 2, 3, "no cluster of 3"),
+        (("--nodes", 9, "--area", 10, "--min-cluster", 20), 9, 20, "no cluster of 20"),
+        (("--nodes", 60, "--area", 130, "--leader-probability", 0), 60, 3, "no cluster of 3"),
+        (("--nodes", 1, "--protocol", "tag", "--area", "1e6"), 0, 1, "no node heard the query"),
+        (("--nodes", 3, "--area", 9, "--protocol", "tag", "--die", "0:report", "--die", "1:report",
+          "--die", "2:report"), 0, 1, "no reading reached"),
+        (("--nodes", 60, "--area", 130, "--loss", 0.05, "--protocol", "smart"), 0, 1, "slices"),
+    ],
+)  # fmt: skip
+def test_nothing_at_the_base_station_is_an_abort(sensor, arguments, alive, needed, says):
+    data, _ = sensor(*arguments, "--seed", 2, code=3)
+    error = data["error"]
+    assert says in error["message"]
+    assert (error["alive"], error["needed"]) == (alive, needed)
+
+
+EFFECTS = {
+    "corrupt": ("--corrupt", 2),
+    "drops": ("--drops", 1),
+    "min_cluster": ("--min-cluster", 4),
+    "keys": ("--keys", "unique"),
+    "arithmetic": ("--arithmetic", "integer"),
+    "slices": ("--slices", 2),
+    "plain_slices": ("--plain-slices",),
+}
+
+
+@pytest.mark.parametrize("name", _sensor_options.ONLY_FOR)
+def test_options_without_effect_are_refused(sensor, name):
+    """Even with the value that is the default: who gives it expects something of it."""
+    allowed = _sensor_options.ONLY_FOR[name]
+    for other in _sensor_options.PROTOCOLS:
+        words = ("--protocol", other, "--allow-insecure", *EFFECTS[name], "-q")
+        if other not in allowed:
+            data, _ = sensor(*SMALL, *words, code=2)
+            assert data["error"]["argument"] == EFFECTS[name][0]
+            for one in allowed:
+                assert one in data["error"]["message"]
+        elif other == allowed[-1]:
+            sensor(*SMALL, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--protocol", "tag", "--leader-probability", 0.2), "cpda-field"),
+        (("--epoch-seconds", 3), "--duty-cycle"),
+        (("--x-column", "x"), "--input"),
+        (("--power", 3), "--approximation"),
+        (("--approximation", "power"), "max or min"),
+        (("--nodes", 300, "--query", "min", "--approximation", "power"), "zero"),
+        (("--engine", "parties", "--protocol", "cpda", "--allow-insecure"), "engine"),
+        (("--epochs", 2, "--query", "max"), "epochs"),
+    ],
+)
+def test_what_goes_with_what(sensor, words, says):
+    data, _ = sensor(*SMALL, *words, code=2)
+    assert says in data["error"]["message"]
+
+
+def test_leaders_alone_forward(sensor):
+    words = ("--protocol", "tag", "--flood", "leaders", "--leader-probability", 0.5)
+    assert sensor(*SMALL, *words)[0]["flood"] == "leaders"
+
+
+@pytest.mark.parametrize(("kind", "best"), [("max", max), ("min", min)])
+def test_extremes_are_told_step_by_step(sensor, run, capsys, tmp_path, kind, best):
+    random = np.random.default_rng(4)
+    values = random.integers(3, 90, 40).tolist()
+    rows = "".join(
+        f"{x:.2f},{y:.2f},{v}\n"
+        for (x, y), v in zip(random.random((40, 2)) * 9, values, strict=True)
+    )
+    path = tmp_path / "meters.csv"
+    path.write_text("x,y,value\n" + rows, encoding="utf-8")
+    words = ("--input", path, "--query", kind, "--seed", 1)
+    data, _ = sensor(*words, "--approximation", "power", "--power", 4, "--power", 400)
+    assert data["answer"] == data["true_answer"] == best(values)
+    assert data["sum"] is data["true_sum"] is data["accuracy"] is data["per_epoch"] is None
+    steps = data["bisection"]
+    assert data["count"] == steps[-1]["readings"] == 40
+    assert data["epochs"] == len(steps)
+    for step in steps:
+        beyond = (
+            v >= step["threshold"] if kind == "max" else v <= step["threshold"] for v in values
+        )
+        assert step["count"] == step["true_count"] == sum(beyond)
+    count, _ = sensor("--input", path, "--query", "count", "--seed", 1)
+    assert count["power_approximation"] is None
+    assert data["by_kind"]["answer"]["messages"] == pytest.approx(
+        len(steps) * count["by_kind"]["answer"]["messages"]
+    )
+    four, large = data["power_approximation"]
+    assert four["power"] == 4
+    assert four["bits"] == (40 * max(values) ** 4).bit_length()
+    sign = 1 if kind == "max" else -1
+    expected = sum((v / best(values)) ** (4 * sign) for v in values) ** (sign / 4)
+    assert four["relative_error"] == pytest.approx(expected - 1)
+    assert abs(large["relative_error"]) < abs(four["relative_error"])
+    assert run("simulate", "sensor", *words, "--approximation", "power", "-q") == 0
+    out = capsys.readouterr().out
+    assert "Demonstration" in out
+    assert f"the {kind} of 40 of 40 readings" in out
 
 
 def test_hints_name_options_of_this_command(run, capsys, tmp_path):
@@ -204,7 +307,7 @@ def test_hints_name_options_of_this_command(run, capsys, tmp_path):
 def test_rounded_readings_are_said(run, capsys, tmp_path):
     table = tmp_path / "meters.csv"
     table.write_text("x,y,value\n0,0,1.5\n1,1,2\n2,2,0.25\n")
-    arguments = ("simulate", "sensor", "--input", table, "--range", 5, "--json")
+    arguments = ("simulate", "sensor", "--input", table, "--protocol", "tag", "--json")
     for scale, rounded in ((1, 2), (100, 0)):
         assert run(*arguments, "--scale", scale) == 0
         out, err = capsys.readouterr()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -223,6 +224,15 @@ def test_the_extremes_are_exact_whatever_the_readings():
             assert found.answers == found.true_answers == [extreme(readings)]
             assert all(step.count == step.true_count for step in found.bisection)
     assert run(deployment=deployment, readings=np.zeros(12), query="max").answers == [0]
+
+
+def test_one_epoch_with_a_sum_is_no_abort():
+    found = run("tag", small(), epochs=3)
+    assert found.abort is None
+    assert dataclasses.replace(found, counts=[0, 5, 0], sums=[0.0, 1.0, None]).abort is None
+    for counts, sums in (([0, 0, 0], [0.0, 0.0, 0.0]), ([3, 4, 5], [None, None, None])):
+        nothing = dataclasses.replace(found, counts=counts, sums=sums).abort
+        assert (nothing.alive, nothing.needed) == (0, 1)
 
 
 def test_a_search_adds_the_costs_of_its_steps():

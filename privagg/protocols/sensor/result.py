@@ -296,7 +296,7 @@ class Result:
                 f"{self.mean_degree:.3g} neighbours of a node within {self.deployment.range:g} m"
             )
             return Abort(f"no node heard the query ({where}): nodes", 0, 1)
-        if any(self.counts):
+        if None in self.sums:
             reason = "slices were lost in every epoch and nothing can be decoded: whole epochs"
             return Abort(reason, 0, 1)
         clustered = self.params.protocol.clustered
