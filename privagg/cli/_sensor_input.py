@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import entropy
+from privagg._validate import proportion
 from privagg.cli import _input_files
 from privagg.errors import UsageError
 
 __all__ = ["Placed", "deaths", "read"]
+
+
+_FAR = 1e11  # metres
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,11 @@ def read(path: Path, x: str, y: str, value: str) -> Placed:
     if path.suffix.lower() == ".csv":
         _input_files.check_integers(path, arrays, None)
     places = np.stack([arrays[x].astype(np.float64), arrays[y].astype(np.float64)], axis=1)
-    if not np.isfinite(places).all():
-        row = int(np.argmin(np.isfinite(places).all(axis=1)))
-        raise UsageError(f"{path.name}, row {row}", "a place that is not finite", "finite numbers")
+    good = (np.abs(places) <= _FAR).all(axis=1)
+    if not good.all():
+        row = int(np.argmin(good)) + 1
+        found = "a place that is no number, or too far"
+        raise UsageError(f"{path.name}, data row {row}", found, "metres, up to 1e11 either way")
     places = places - places.min(axis=0)
     return Placed(arrays[value], places, max(float(places.max()), 1e-9))
 
@@ -72,7 +78,7 @@ def deaths(
     Raises
     ------
     UsageError
-        If a word is none, or names a node twice.
+        If a word is none, or names a node twice, or the rate is no fraction.
     """
     from privagg.protocols.sensor import STEPS
 
@@ -84,6 +90,7 @@ def deaths(
         if int(node) in plan:
             raise UsageError("--die", word, "each node once")
         plan[int(node)] = (0, step)
+    rate = proportion("--death-rate", rate)
     source = entropy.from_seed(seed).spawn("deaths")
     random = np.random.Generator(np.random.PCG64(int.from_bytes(source.take(16), "little")))
     for node in random.choice(nodes, round(rate * nodes), replace=False).tolist():

@@ -8,6 +8,7 @@ import rich_click as click
 
 from privagg.cli._sensor_options import ATTACKS, PROTOCOLS
 from privagg.cli.common import Options, command, emit, progress, seed_option
+from privagg.errors import UsageError
 
 if TYPE_CHECKING:
     from privagg.attacks.sensor import Audit
@@ -89,6 +90,13 @@ def sensor(
             bound=reading_bound,
             seed=seed,
             progress=step,
+        )
+    if not found.findings:
+        raise UsageError(
+            "--attack",
+            ", ".join(attacks),
+            f"an attack that can be tried on {', '.join(protocols)}",
+            "None was tried, which says nothing.",
         )
     emit(_report(found), options, leak=found.leak)
 

@@ -110,7 +110,7 @@ def test_tables_are_checked(sensor, tmp_path, args, part):
 
 
 def test_cells_are_checked(sensor, tmp_path):
-    for row in (("", 1, 2), ("nan", 1, 2), ("a", 1, 2), (1, "inf", 2)):
+    for row in (("", 1, 2), ("nan", 1, 2), ("a", 1, 2), (1, "inf", 2), (1e300, 1, 2)):
         path = table(tmp_path / "m.csv", [(0, 0, 1), row])
         data, _ = sensor("--input", path, *COLUMNS, code=2)
         assert "m.csv" in data["error"]["message"]
@@ -165,6 +165,12 @@ def test_audit_of_one_attack(sensor):
     assert finding["rate"] == 1
 
 
+def test_an_audit_that_tries_nothing_is_no_verdict(sensor):
+    words = ("--protocol", "tag", "--attack", "split-view")
+    data, _ = sensor(*words, "--runs", 10, code=2, command="audit")
+    assert "tag" in data["error"]["message"]
+
+
 def test_audit_of_what_holds(sensor, run, tmp_path):
     data, _ = sensor(
         "--protocol", "mask-cluster", "--runs", 100, "--seed", 1, command="audit", code=0
@@ -186,9 +192,9 @@ def test_audit_of_what_holds(sensor, run, tmp_path):
     [
         (("--nodes", 1, "--area", "1e6", "--range", 1), 0, 1, "no node heard the query"),
         (("--nodes", 60, "--area", 130, "--loss", 1), 0, 1, "no node heard the query"),
-        (("--nodes", 2, "--area", 10), 2, 3, "no cluster of 3"),
-        (("--nodes", 9, "--area", 10, "--min-cluster", 20), 9, 20, "no cluster of 20"),
-        (("--nodes", 60, "--area", 130, "--leader-probability", 0), 60, 3, "no cluster of 3"),
+        (("--nodes", 2, "--area", 10), 0, 1, "no cluster of 3 or more came together among 2 nodes"),
+        (("--nodes", 9, "--area", 10, "--min-cluster", 20), 0, 1, "no cluster of 20"),
+        (("--nodes", 60, "--area", 130, "--leader-probability", 0), 0, 1, "among 60 nodes"),
         (("--nodes", 1, "--protocol", "tag", "--area", "1e6"), 0, 1, "no node heard the query"),
         (("--nodes", 3, "--area", 9, "--protocol", "tag", "--die", "0:report", "--die", "1:report",
           "--die", "2:report"), 0, 1, "no reading reached"),
@@ -239,6 +245,8 @@ def test_options_without_effect_are_refused(sensor, name):
         (("--nodes", 300, "--query", "min", "--approximation", "power"), "zero"),
         (("--engine", "parties", "--protocol", "cpda", "--allow-insecure"), "engine"),
         (("--epochs", 2, "--query", "max"), "epochs"),
+        (("--death-rate", "nan"), "--death-rate"),
+        (("--area", 1e308), "--area"),
     ],
 )
 def test_what_goes_with_what(sensor, words, says):

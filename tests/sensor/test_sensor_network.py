@@ -262,3 +262,17 @@ def test_deployments_are_checked(changes, argument):
     with pytest.raises(UsageError) as caught:
         Deployment(**{"nodes": 5, "area": 10, "range": 5} | changes)
     assert caught.value.argument == argument
+
+
+def test_a_crowd_is_refused_before_it_is_counted():
+    """A million nodes in a square metre have 10**12 links."""
+    with pytest.raises(CapacityError, match="links or more"):
+        network.build(Deployment(300_000, 1.0, 50.0), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("changes", [{"area": 1e13}, {"range": 1e300}])
+def test_nothing_is_too_far_to_square(changes):
+    with pytest.raises(UsageError, match=next(iter(changes))):
+        Deployment(**{"nodes": 3, "area": 9.0, "range": 5.0} | changes)
+    with pytest.raises(UsageError, match="positions"):
+        Deployment(2, 9.0, 5.0, positions=[[0, 0], [1e200, 0]])

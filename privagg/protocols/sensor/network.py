@@ -18,7 +18,7 @@ from privagg.protocols.sensor.params import Deployment
 
 __all__ = ["Network", "build", "neighbours_plain"]
 
-_MOST_LINKS = 2**31
+_MOST_LINKS = 2**28  # 2 GiB of neighbours
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
@@ -96,7 +96,7 @@ def build(deployment: Deployment, random: np.random.Generator) -> Network:
     Raises
     ------
     CapacityError
-        If there are more than 2**31 links.
+        If there are more than 2**28 links.
     """
     sensors = deployment.positions
     if sensors is None:
@@ -131,17 +131,28 @@ def _neighbours_fast(positions: _Floats, radius: float) -> tuple[_Ints, _Ints]:
     key = cell[:, 1] * columns + cell[:, 0]
     order = np.argsort(key, kind="stable")
     first = np.searchsorted(key[order], np.arange(columns * rows + 1))
+    if side == radius:
+        # Who shares a quarter of a cell is within range: so many links there are at least.
+        crowd = np.diff(first).astype(np.float64)
+        _few_enough((crowd * (crowd / 4 - 1)).sum())
     counts = np.zeros(len(positions) + 1, np.int64)
     empty = np.zeros(0, np.int64)
     _scan(positions, cell, order, first, columns, rows, radius, counts, empty, False)
     start = np.cumsum(counts)
-    if start[-1] > _MOST_LINKS:
-        raise CapacityError(
-            "range", f"{int(start[-1]):,} links", f"at most {_MOST_LINKS:,}", "Use a shorter range."
-        )
+    _few_enough(start[-1])
     out = np.empty(start[-1], np.int64)
     _scan(positions, cell, order, first, columns, rows, radius, start, out, True)
     return start, out
+
+
+def _few_enough(links: float) -> None:
+    if links > _MOST_LINKS:
+        raise CapacityError(
+            "range",
+            f"{int(links):,} links or more",
+            f"at most {_MOST_LINKS:,}",
+            "Use a shorter range, a larger area or fewer nodes.",
+        )
 
 
 @kernel

@@ -37,6 +37,8 @@ __all__ = [
 MAX_NODES = 2**24
 """More nodes than this do not fit the ids in messages together with the epoch."""
 
+_FAR = 1e12  # metres
+
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -161,8 +163,8 @@ class Deployment:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "nodes", whole("nodes", self.nodes, 1, MAX_NODES))
-        put(self, "area", real("area", self.area, 0, open=True))
-        put(self, "range", real("range", self.range, 0, open=True))
+        put(self, "area", real("area", self.area, 0, _FAR, open=True))
+        put(self, "range", real("range", self.range, 0, _FAR, open=True))
         put(self, "leader_probability", proportion("leader_probability", self.leader_probability))
         put(self, "flood", choice("flood", self.flood, Flood))
         if self.seed is not None:
@@ -178,7 +180,7 @@ class Deployment:
 
 
 def _coordinate(value: Any) -> float:
-    return real("base_station", value, -1e12, 1e12)
+    return real("base_station", value, -_FAR, _FAR)
 
 
 def _positions(value: Any, nodes: int) -> NDArray[np.float64]:
@@ -188,8 +190,8 @@ def _positions(value: Any, nodes: int) -> NDArray[np.float64]:
         raise UsageError("positions", type(value).__name__, "an array of numbers") from None
     if array.shape != (nodes, 2):
         raise UsageError("positions", f"shape {array.shape}", f"({nodes}, 2), one row for a node")
-    if not np.isfinite(array).all():
-        raise UsageError("positions", "a number that is not finite", "finite numbers, in metres")
+    if not (np.abs(array) <= _FAR).all():
+        raise UsageError("positions", "a number that is none, or too large", "metres, up to 1e12")
     array.flags.writeable = False
     return array
 

@@ -299,13 +299,12 @@ class Result:
         if None in self.sums:
             reason = "slices were lost in every epoch and nothing can be decoded: whole epochs"
             return Abort(reason, 0, 1)
-        clustered = self.params.protocol.clustered
-        needed = self.params.min_cluster if clustered else 1
-        if clustered and not self.clusters:
-            reason = f"no cluster of {needed} came together; nodes that heard the query"
-            return Abort(reason, heard, needed)
+        if self.params.protocol.clustered and not self.clusters:
+            smallest = self.params.min_cluster
+            reason = f"no cluster of {smallest} or more came together among {heard} nodes: clusters"
+            return Abort(reason, 0, 1)
         reason = "frames or nodes were lost and no reading reached the base station: readings"
-        return Abort(reason, 0, needed)
+        return Abort(reason, 0, 1)
 
     def microjoules(self, name: str | None = None) -> float:
         """Return the mean microjoules of a node, of one formation and one epoch.
