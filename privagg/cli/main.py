@@ -5,11 +5,13 @@ To add a command, add its line to :data:`COMMANDS`.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
+from contextlib import suppress
+from io import TextIOBase, TextIOWrapper
 from typing import NoReturn
 
 import rich_click as click
@@ -181,6 +183,7 @@ def run(args: Sequence[str]) -> int:
     args : sequence of str
         The words after ``privagg``.
     """
+    _fill_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal without UTF-8 shows escapes; the result is not lost.
@@ -211,8 +214,28 @@ def _fail(error: BaseException, state: State) -> None:
     if state.json and not state.result_written:
         from privagg.report import Report
 
-        print(Report("error", as_json(error, state)).to_json())
-    show(error, state)
+        with suppress(BrokenPipeError):
+            print(Report("error", as_json(error, state)).to_json())
+    with suppress(BrokenPipeError):
+        show(error, state)
+
+
+class _NoReader(TextIOBase):
+    """Standard output where there is none: whoever writes learns that nobody reads."""
+
+    def write(self, text: str, /) -> int:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def _fill_streams() -> None:
+    """Put something in the place of standard streams that were closed before the start.
+
+    Their descriptors are filled, too, so that no file that is opened later becomes one of them.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, _NoReader() if name == "stdout" else os.fdopen(null, "w"))
 
 
 def _flush() -> bool:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from privagg.entropy import Entropy
     from privagg.protocols.secagg import Params, Roster, Signer, Transcript
 
-__all__ = ["DROP_AT", "LAYOUTS", "secagg"]
+__all__ = ["DROP_AT", "ENGINES", "LAYOUTS", "secagg"]
 
 DROP_AT = (
     *("advertise-keys", "commit-graph", "reveal-graph", "share-keys", "masked-input"),
     *("consistency-check", "unmasking"),
 )
 LAYOUTS = ("auto", "rows", "arrays")
+ENGINES = ("local", "ray")
 """Said again here, so that the help needs no import of the protocol; a test compares them."""
 
 _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -55,7 +56,12 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg simulate secagg --streamed --input updates.npy --sum-out sum.npy",
     ],
     plots=True,
-    library_names={"name": "--data", "column": "--column", "words_sum": "the sum"},
+    library_names={
+        "name": "--data",
+        "column": "--column",
+        "words_sum": "the sum",
+        "address": "--ray-address",
+    },
 )
 @click.option(
     "--input",
@@ -120,6 +126,19 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "[default: one per core, or 1 for a round of a few seconds]",
 )
 @click.option(
+    "--engine",
+    "place",
+    type=click.Choice(ENGINES),
+    default="local",
+    show_default=True,
+    help="Where the clients live: processes here, or actors of a Ray cluster.",
+)
+@click.option(
+    "--ray-address",
+    metavar="ADDRESS",
+    help="Of a running cluster, or auto, with --engine ray.  [default: start Ray here]",
+)
+@click.option(
     "--streamed",
     is_flag=True,
     help="For vectors too long for memory: of an .npy --input, or drawn; the sum goes to an .npy.",
@@ -148,6 +167,8 @@ def secagg(
     misbehave: str | None,
     seed: int | None,
     workers: int | None,
+    place: str,
+    ray_address: str | None,
     streamed: bool,
     scratch: Path | None,
     sum_out: Path | None,
@@ -167,6 +188,7 @@ def secagg(
     from privagg.cli import (
         _lightsecagg_run,
         _secagg_identities,
+        _secagg_places,
         _secagg_streamed,
         _secagg_sum_out,
     )
@@ -174,28 +196,34 @@ def secagg(
     from privagg.cli._secagg_shared import rounds_of
     from privagg.cli._secagg_warm import warm_up
     from privagg.protocols import secagg as protocol
-    from privagg.protocols.secagg.parties import engine_of
 
     given = RoundOptions.take(values)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
     if kind == "lightsecagg":
-        _lightsecagg_run.check(workers, {"--misbehave": misbehave, "--streamed": streamed or None})
+        others = {"--misbehave": misbehave, "--streamed": streamed or None}
+        _lightsecagg_run.check(workers, others | {"--engine": _secagg_places.elsewhere(place)})
     elif drop_at == "share-masks":
         raise UsageError("--drop-at", drop_at, " or ".join(DROP_AT))
     if misbehave is not None:
+        apart: dict[str, object]
         apart = {"--drop-at": drop_at, "--schedule": schedule, "--sum-out": sum_out}
         _check_apart(apart | {"--transcript": transcript, "--roster-out": roster_out})
         # The liar takes the place of one of the parties, which are all in this process then.
         _check_apart({"--workers": None if workers == 1 else workers})
+        _check_apart({"--engine": _secagg_places.elsewhere(place)})
         if _catalogue(misbehave, given, options):
             return
+    if ray_address is not None and place != "ray":
+        raise UsageError("--ray-address", ray_address, "an address for --engine ray")
     if transcript_payloads and transcript is None:
         raise UsageError("--transcript-payloads", "no file", "payloads in --transcript FILE")
     folder: Path | None = None
     if streamed:
         apart = {"--data": data, "--misbehave": misbehave, "--transcript": transcript}
-        _secagg_streamed.check(source, sum_out, apart)
+        _secagg_streamed.check(
+            source, sum_out, apart | {"--engine": _secagg_places.elsewhere(place)}
+        )
         folder = get_current_context().with_resource(_secagg_streamed.room(scratch, sum_out))
     elif scratch is not None:
         raise UsageError("--scratch", str(scratch), "a folder for --streamed")
@@ -233,13 +261,16 @@ def secagg(
         max_weight=material.max_weight,
     )
     signers, directory = _secagg_identities.of(params, roster, identities, seed)
-    workers = _workers(params, workers, options) if misbehave is None else 1
+    if misbehave is not None:
+        count = 1
+    else:
+        count = _secagg_places.workers(params, workers, place, ray_address, options)
     if folder is not None:
-        _secagg_streamed.check_room(params, workers, folder, generated=source is None)
+        _secagg_streamed.check_room(params, count, folder, generated=source is None)
     else:
         if sum_out is not None:
             _secagg_sum_out.check(sum_out, inputs.vectors[0])
-        _check_memory(params, workers, payloads=transcript_payloads)
+        _check_memory(params, count, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
@@ -253,7 +284,8 @@ def secagg(
         directory.save(roster_out)
         note(options, f"Wrote {roster_out}")
     try:
-        with engine_of(params, workers) as engine:  # starts while kernels are made ready
+        # Processes start while kernels are made ready.
+        with _secagg_places.engine(params, count, workers, place, ray_address) as engine:
             sample = inputs if folder is None else _secagg_streamed.sample(inputs)
             warm_up(params, sample, lambda text: note(options, text))
             began = time.perf_counter()
@@ -362,18 +394,6 @@ def _leaves(
     gone = thresholds.dropouts(params.clients, params.dropout)
     before = drop_at or "masked-input"
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
-
-
-def _workers(params: Params, given: int | None, options: Options) -> int:
-    """Return how many workers to use, and say so where nobody asked for several."""
-    from privagg.protocols.secagg import recommended_workers
-
-    if given is not None:
-        return min(given, params.clients)
-    chosen = recommended_workers(params)
-    if chosen > 1:
-        note(options, f"--workers {chosen}: one for each core.")
-    return chosen
 
 
 def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:

@@ -118,7 +118,7 @@ def test_workers_are_an_engine_for_one_run():
 
 def test_many_clients_in_many_batches(engine, monkeypatch):
     """Replies come in the order of the clients, however they are dealt and sent."""
-    monkeypatch.setattr("privagg.protocols.secagg.engine_processes._MOST", 2)
+    monkeypatch.setattr("privagg.protocols.secagg.engine_remote._MOST", 2)
     params = complete(23, 5)
     more = {"seed": 4, "dropouts": dict.fromkeys((0, 2, 4, 6, 8, 10, 21), "share-keys")}
     assert played(params, engine, **more) == played(params, LocalEngine(), **more)
@@ -145,8 +145,8 @@ def test_a_memory_mapped_input_is_read_in_the_worker_where_it_is_streamed(
     sent = []
     pack = frames.pack_job
 
-    def noted(job):
-        turn = pack(job)
+    def noted(job, **settings):
+        turn = pack(job, **settings)
         sent.extend([turn.vector] if turn.vector is not None else [])
         return turn
 

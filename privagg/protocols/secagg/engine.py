@@ -9,6 +9,7 @@ it. :class:`LocalEngine` has one shard here;
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,17 @@ from privagg.protocols.secagg.messages import MaskedInput
 from privagg.protocols.secagg.pairing import Pairs
 from privagg.protocols.secagg.params import Params, Policy
 
-__all__ = ["METHODS", "Cast", "Engine", "Job", "LocalEngine", "Reply", "Shard"]
+__all__ = [
+    "METHODS",
+    "Cast",
+    "Engine",
+    "Job",
+    "LocalEngine",
+    "OneRun",
+    "Reply",
+    "Shard",
+    "Stripping",
+]
 
 METHODS = frozenset(
     {
@@ -159,6 +170,48 @@ class Engine(Protocol):
         """End it, and whatever still runs in it."""
 
 
+@runtime_checkable
+class Stripping(Protocol):
+    """An engine that also adds up the masks that the server takes off the sum."""
+
+    def strip(
+        self,
+        params: Params,
+        seeds: NDArray[np.uint8],
+        signs: NDArray[np.int8],
+        spans: Iterable[tuple[int, int]],
+    ) -> Iterator[NDArray[Any]]:
+        """Add up streams; see :data:`privagg.protocols.secagg.pairing.Strip`."""
+
+
+class OneRun:
+    """Which run an engine has: clients of two at the same time would get each other's messages."""
+
+    def __init__(self) -> None:
+        self._number, self._thread = 0, 0
+
+    def start(self) -> None:
+        """Note that the calling thread's run begins; what was before is over."""
+        self._number, self._thread = self._number + 1, threading.get_ident()
+
+    def check(self, number: int | None = None) -> int:
+        """Require that the run is still the calling thread's, and of this number; return it.
+
+        Raises
+        ------
+        UsageError
+            If another one has begun meanwhile.
+        """
+        if self._thread != threading.get_ident() or number not in (None, self._number):
+            raise UsageError(
+                "engine",
+                "another run in the same engine, before this one is over",
+                "one run at a time",
+                "Give every thread an engine of its own.",
+            )
+        return self._number
+
+
 class Shard:
     """Some of a run's clients, made here and called here.
 
@@ -233,16 +286,20 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._shard: Shard | None = None
+        self._run = OneRun()
 
     def open(self, cast: Cast, clients: Sequence[int]) -> None:
         """Make these clients; see :class:`Engine`."""
+        self._run.start()
         self._shard = Shard(cast, clients)
 
     def call(self, method: str, jobs: Iterable[Job]) -> Iterator[Reply]:
         """Run a round method for the jobs' clients; see :class:`Engine`."""
         if self._shard is None:
             raise UsageError("engine", "no clients yet", "an engine that was opened")
+        number = self._run.check()
         for job in jobs:
+            self._run.check(number)
             yield self._shard.answer(method, job)
 
     def agree(self, pairs: Iterable[Pairs]) -> Iterator[NDArray[np.uint8]]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg.errors import Abort, CapacityError, PeerError, PrivaggError, UsageError
+from privagg.errors import UsageError
 from privagg.keys import KEY_BYTES
 from privagg.protocols.secagg.engine import Job, Reply
+from privagg.protocols.secagg.engine_failures import Failure, Quiet, exception, failure
 from privagg.protocols.secagg.pairing import Pairs
 from privagg.protocols.secagg.params import Params
 
@@ -28,19 +29,24 @@ __all__ = [
     "BrokenFrameError",
     "Failure",
     "Frame",
+    "Masks",
     "Open",
     "Policy",
     "Ready",
     "Seeds",
+    "Span",
     "Turns",
+    "Words",
     "check_answer",
     "exception",
     "failure",
     "greet",
+    "pack",
     "pack_job",
     "pack_pairs",
     "pack_reply",
     "read",
+    "unpack",
     "unpack_job",
     "unpack_pairs",
     "unpack_reply",
@@ -63,17 +69,7 @@ class BrokenFrameError(Exception):
     """What came is no frame, or answers another question."""
 
 
-class _Quiet(msgspec.Struct, array_like=True, frozen=True):
-    """A struct that keeps what it holds to itself."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a frame may hold secrets and cannot be pickled")
-
-
-class Policy(_Quiet, frozen=True):
+class Policy(Quiet, frozen=True):
     """What clients insist on, and the public keys of their roster."""
 
     min_cohort: int
@@ -81,7 +77,7 @@ class Policy(_Quiet, frozen=True):
     roster: tuple[bytes, ...] | None
 
 
-class Open(_Quiet, tag=True, frozen=True):
+class Open(Quiet, tag=True, frozen=True):
     """Make these clients."""
 
     params: Params
@@ -92,7 +88,7 @@ class Open(_Quiet, tag=True, frozen=True):
     identities: list[bytes] | None
 
 
-class Numbers(_Quiet, frozen=True):
+class Numbers(Quiet, frozen=True):
     """A vector: its bytes, or where in a file they are, and its ends to tell it by."""
 
     dtype: str
@@ -103,7 +99,7 @@ class Numbers(_Quiet, frozen=True):
     ends: bytes = b""
 
 
-class Turn(_Quiet, frozen=True):
+class Turn(Quiet, frozen=True):
     """A job."""
 
     client: int
@@ -113,14 +109,14 @@ class Turn(_Quiet, frozen=True):
     post: str | None
 
 
-class Turns(_Quiet, tag=True, frozen=True):
+class Turns(Quiet, tag=True, frozen=True):
     """Run a round method for some clients, in order, up to the first that fails."""
 
     method: str
     jobs: list[Turn]
 
 
-class Answer(_Quiet, frozen=True):
+class Answer(Quiet, frozen=True):
     """A reply; without bytes if they are in the file that the job named."""
 
     client: int
@@ -130,21 +126,14 @@ class Answer(_Quiet, frozen=True):
     seconds: float
 
 
-class Failure(_Quiet, frozen=True):
-    """An exception: of this package with its fields, another one as its traceback."""
-
-    kind: str
-    fields: list[str | int]
-
-
-class Answers(_Quiet, tag=True, frozen=True):
+class Answers(Quiet, tag=True, frozen=True):
     """Replies of the clients that did not fail, and why the next did."""
 
     replies: list[Answer]
     failure: Failure | None
 
 
-class Pair(_Quiet, frozen=True):
+class Pair(Quiet, frozen=True):
     """One party's agreements: see :class:`privagg.protocols.secagg.pairing.Pairs`."""
 
     private: bytes
@@ -158,13 +147,13 @@ class Pair(_Quiet, frozen=True):
     model: bytes
 
 
-class Agreements(_Quiet, tag=True, frozen=True):
+class Agreements(Quiet, tag=True, frozen=True):
     """Work out the seeds of one party's pairs."""
 
     pair: Pair
 
 
-class Seeds(_Quiet, tag=True, frozen=True):
+class Seeds(Quiet, tag=True, frozen=True):
     """The seeds one after the other, or why there are none; and the CPU seconds."""
 
     seeds: bytes
@@ -172,13 +161,38 @@ class Seeds(_Quiet, tag=True, frozen=True):
     failure: Failure | None
 
 
-class Ready(_Quiet, tag=True, frozen=True):
-    """The clients are made, or why not."""
+class Masks(Quiet, tag=True, frozen=True):
+    """Streams whose sum is asked for by ranges: the suite, the words they fill, seeds and signs."""
+
+    suite: str
+    dtype: str
+    bits: int
+    seeds: bytes
+    signs: bytes
+
+
+class Span(Quiet, tag=True, frozen=True):
+    """Add up the streams in this range of coordinates."""
+
+    first: int
+    end: int
+
+
+class Words(Quiet, tag=True, frozen=True):
+    """The words of the range, or why there are none; and the CPU seconds."""
+
+    words: bytes
+    seconds: float
+    failure: Failure | None
+
+
+class Ready(Quiet, tag=True, frozen=True):
+    """The clients are made, or the masks are there, or why not."""
 
     failure: Failure | None
 
 
-Frame = Open | Turns | Answers | Agreements | Seeds | Ready
+Frame = Open | Turns | Answers | Agreements | Seeds | Masks | Span | Words | Ready
 
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
@@ -205,9 +219,28 @@ def wait_for_greeting(stream: BinaryIO) -> None:
         last = (last + byte)[-len(_GREETING) :]
 
 
+def pack(frame: Frame) -> bytes:
+    """Return a frame's bytes."""
+    return msgspec.msgpack.encode(frame)
+
+
+def unpack(data: bytes) -> Any:
+    """Return the frame with these bytes.
+
+    Raises
+    ------
+    BrokenFrameError
+        If there is none.
+    """
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise BrokenFrameError(str(error)) from None
+
+
 def write(stream: BinaryIO, frame: Frame) -> None:
     """Write a frame, and push it through."""
-    data = msgspec.msgpack.encode(frame)
+    data = pack(frame)
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)
     stream.flush()
@@ -232,10 +265,7 @@ def read(stream: BinaryIO) -> Any:
     data = stream.read(size)
     if len(data) < size:
         raise EOFError("a frame cut short")
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise BrokenFrameError(str(error)) from None
+    return unpack(data)
 
 
 def check_answer(asked: Frame, found: Frame) -> None:
@@ -247,8 +277,13 @@ def check_answer(asked: Frame, found: Frame) -> None:
         If it does not.
     """
     match asked, found:
-        case Open(), Ready():
+        case ((Open() | Masks()), Ready()):
             return
+        case Span(), Words():
+            # The word's size was said with the masks.
+            count = asked.end - asked.first
+            if found.failure is not None or len(found.words) in (4 * count, 8 * count):
+                return
         case Agreements(), Seeds():
             size = len(asked.pair.peers) // 4 * asked.pair.length
             if found.failure is not None or len(found.seeds) == size:
@@ -263,17 +298,20 @@ def check_answer(asked: Frame, found: Frame) -> None:
     raise BrokenFrameError(f"{type(found).__name__} after {type(asked).__name__}")
 
 
-def pack_job(job: Job) -> Turn:
-    """Return a job as it is sent.
+def pack_job(job: Job, files: bool = True) -> Turn:
+    """Return a job as it is sent; of what is in `files`, where it is, if workers see them too.
 
     Raises
     ------
     UsageError
-        If its vector is too long to be sent, and in no file.
+        If its vector is too long to be sent, and in no file; or it has a `post` and no file.
     """
+    if job.post is not None and not files:
+        hint = "Use worker processes, or none."
+        raise UsageError("engine", "workers that share no files", "an engine for streams", hint)
     vector = None
     if job.vector is not None:
-        vector = _in_file(job.vector)
+        vector = _in_file(job.vector) if files else None
         if vector is None:
             if job.vector.nbytes > _MOST:
                 raise UsageError(
@@ -371,42 +409,6 @@ def unpack_pairs(frame: Agreements) -> Pairs:
         round=pair.round,
         model=pair.model,
     )
-
-
-def failure(error: BaseException, trace: str) -> Failure:
-    """Return an exception as it is sent."""
-    match error:
-        case UsageError():
-            kind = "capacity" if isinstance(error, CapacityError) else "usage"
-            return Failure(kind, [error.argument, error.found, error.allowed, error.hint])
-        case PeerError():
-            return Failure("peer", [error.peer, error.round, error.reason])
-        case Abort():
-            return Failure("abort", [error.reason, error.alive, error.needed])
-        case PrivaggError():
-            return Failure("privagg", [str(error)])
-        case OSError() if error.errno is not None:
-            name = "" if error.filename is None else str(error.filename)
-            return Failure("system", [error.errno, str(error.strerror), name])
-    return Failure("other", [trace])
-
-
-def exception(sent: Failure) -> Exception:
-    """Return the exception that was sent."""
-    kinds: dict[str, Any] = {
-        "usage": UsageError,
-        "capacity": CapacityError,
-        "peer": PeerError,
-        "abort": Abort,
-        "privagg": PrivaggError,
-    }
-    if sent.kind == "system":
-        number, reason, name = sent.fields
-        return OSError(number, reason, name) if name else OSError(number, reason)
-    if sent.kind in kinds:
-        found: Exception = kinds[sent.kind](*sent.fields)
-        return found
-    return RuntimeError(f"in a worker process:\n{sent.fields[0]}")
 
 
 def _weight(weight: Any) -> Any:

@@ -10,15 +10,18 @@ import os
 import sys
 import time
 import traceback
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import numpy as np
+
+from privagg import prg
 from privagg.keys import Identity
 from privagg.protocols.secagg import engine_frames as frames
 from privagg.protocols.secagg.engine import Cast, Shard
 from privagg.protocols.secagg.identity import Roster
 from privagg.protocols.secagg.params import Policy
 
-__all__ = ["main", "serve"]
+__all__ = ["Host", "main", "serve"]
 
 
 def main() -> None:
@@ -37,23 +40,42 @@ def main() -> None:
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
     """Answer frames until there are none."""
-    shard: Shard | None = None
+    host = Host()
     while True:
         try:
             frame = frames.read(source)
         except EOFError:
             return
-        if isinstance(frame, frames.Open):
-            shard, failed = None, None
-            try:
-                shard = _shard(frame)
-            except Exception as error:  # it is raised where the engine is
-                failed = frames.failure(error, traceback.format_exc())
-            frames.write(sink, frames.Ready(failed))
-        elif isinstance(frame, frames.Turns):
-            frames.write(sink, _answers(shard, frame))
-        elif isinstance(frame, frames.Agreements):
-            frames.write(sink, _seeds(frame))
+        frames.write(sink, host.answer(frame))
+
+
+class Host:
+    """A shard of clients, or masks to add up, for whoever carries frames here and answers back."""
+
+    def __init__(self) -> None:
+        self._shard: Shard | None = None
+        self._masks: frames.Masks | None = None
+
+    def answer(self, frame: Any) -> frames.Frame:
+        """Return the answer to a question."""
+        match frame:
+            case frames.Open():
+                self._shard = self._masks = None
+                try:
+                    self._shard = _shard(frame)
+                except Exception as error:  # it is raised where the engine is
+                    return frames.Ready(frames.failure(error, traceback.format_exc()))
+                return frames.Ready(None)
+            case frames.Turns():
+                return _answers(self._shard, frame)
+            case frames.Agreements():
+                return _seeds(frame)
+            case frames.Masks():
+                self._masks = frame
+                return frames.Ready(None)
+            case frames.Span():
+                return _words(self._masks, frame)
+        raise frames.BrokenFrameError(f"{type(frame).__name__}, which is no question")
 
 
 def _shard(frame: frames.Open) -> Shard:
@@ -97,3 +119,17 @@ def _seeds(frame: frames.Agreements) -> frames.Seeds:
     except Exception as error:  # it is raised where the engine is
         return frames.Seeds(b"", 0.0, frames.failure(error, traceback.format_exc()))
     return frames.Seeds(seeds, time.thread_time() - began, None)
+
+
+def _words(masks: frames.Masks | None, span: frames.Span) -> frames.Words:
+    began = time.thread_time()
+    try:
+        assert masks is not None, "asked before it had masks"
+        words = np.zeros(span.end - span.first, masks.dtype)
+        signs = np.frombuffer(masks.signs, np.int8)
+        seeds = np.frombuffer(masks.seeds, np.uint8).reshape(len(signs), -1)
+        prg.accumulate(words, seeds, signs, suite=masks.suite, start=span.first)
+        words &= words.dtype.type(2**masks.bits - 1)
+    except Exception as error:  # it is raised where the engine is
+        return frames.Words(b"", 0.0, frames.failure(error, traceback.format_exc()))
+    return frames.Words(words.tobytes(), time.thread_time() - began, None)

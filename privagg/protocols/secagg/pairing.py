@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from privagg import keys
 from privagg.errors import PeerError
 from privagg.protocols.secagg import derivations
+from privagg.protocols.secagg.params import Params
 
-__all__ = ["Agree", "Pairs", "mask_seeds", "open_each", "seal_each"]
+__all__ = ["Agree", "Pairs", "Strip", "mask_seeds", "open_each", "seal_each"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,13 @@ class Pairs:
 
 Agree = Callable[[Iterable[Pairs]], Iterator[NDArray[np.uint8]]]
 """Works out the seeds of several parties, in order, wherever that is done."""
+
+Strip = Callable[
+    [Params, NDArray[np.uint8], NDArray[np.int8], Iterable[tuple[int, int]]],
+    Iterator[NDArray[Any]],
+]
+"""Adds up mask streams, wherever that is done: of the round's parameters, seeds and signs as for
+:func:`privagg.prg.accumulate`, and ranges of coordinates, the words of each range, in order."""
 
 
 def mask_seeds(

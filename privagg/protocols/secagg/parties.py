@@ -14,7 +14,7 @@ from privagg._validate import whole
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.secagg.arguments import is_sequence, rounds_of_leaving
-from privagg.protocols.secagg.engine import Cast, Engine, LocalEngine
+from privagg.protocols.secagg.engine import Cast, Engine, LocalEngine, Stripping
 from privagg.protocols.secagg.engine_processes import ProcessEngine
 from privagg.protocols.secagg.identity import Directory, Roster, Signer
 from privagg.protocols.secagg.params import Params, Policy
@@ -106,6 +106,7 @@ class Parties:
             entropy=self.source.spawn("server"),
             workers=max(workers, engine.workers),
             agree=engine.agree if engine.workers > 1 else None,
+            strip=engine.strip if isinstance(engine, Stripping) else None,
             **settings,
         )
 

@@ -34,7 +34,7 @@ from privagg.protocols.secagg.messages import (
     SurvivorSet,
     UnmaskShares,
 )
-from privagg.protocols.secagg.pairing import Agree
+from privagg.protocols.secagg.pairing import Agree, Strip
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.server_consistency import Consistency
 from privagg.protocols.secagg.server_graph import GraphDraw
@@ -73,8 +73,8 @@ class Server:
         Source of the session and, in a semi-honest round, of the sparse graph.
     workers : int
         Threads for unmasking. It changes speed only.
-    agree : callable, optional
-        Works out pairs' seeds elsewhere; see :data:`privagg.protocols.secagg.pairing.Agree`.
+    agree, strip : callables, optional
+        Work out pairs' seeds and add up masks elsewhere (:mod:`privagg.protocols.secagg.pairing`).
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Server:
         entropy: Entropy = OS,
         workers: int = 1,
         agree: Agree | None = None,
+        strip: Strip | None = None,
     ) -> None:
         check_party(params, entropy)
         check_model(model)
@@ -98,8 +99,7 @@ class Server:
                 f"the identities of {params.clients} clients, where the threat model is "
                 f"{params.threat.value}",
             )
-        if session is None:
-            session = entropy.take(layout.SESSION_BYTES)
+        session = entropy.take(layout.SESSION_BYTES) if session is None else session
         if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
             raise UsageError("session", type(session).__name__, "16 bytes")
         round_number = whole("round_number", round_number, 0, 2**32 - 1)
@@ -107,7 +107,7 @@ class Server:
         self._params = params
         self._directory = roster if params.signed else None
         self._session, self._round_number = session, round_number
-        self._model, self._workers, self._agree = model, workers, agree
+        self._model, self._workers, self._agree, self._strip = model, workers, agree, strip
         identities = b"" if self._directory is None else self._directory.digest()
         self._context = derivations.context(params, session, round_number, identities)
         self._sequence = SEQUENCES[params.threat]
@@ -292,8 +292,8 @@ class Server:
                 return self._broadcast
             return self._consistency.signature_set(client, self._tag)
         here = self._here[Phase.MASKED_INPUT]
-        flags = here[self._members(client)]
-        return SurvivorSet(tag=self._tag, cohort=int(here.sum()), survivors=flags)
+        flags, count = here[self._members(client)], int(here.sum())
+        return SurvivorSet(tag=self._tag, cohort=count, survivors=flags)
 
     def result(self) -> Aggregate:
         """Return the aggregate over the survivors of the masked-input round.
@@ -368,8 +368,7 @@ class Server:
             statement = self._consistency.statement(sender)
             self._store.take_signature(sender, message, statement, self._directory)
         elif isinstance(message, UnmaskShares):
-            shared = self._here[Phase.SHARE_KEYS]
-            self._store.take_shares(sender, message, self._edges, shared)
+            self._store.take_shares(sender, message, self._edges, self._here[Phase.SHARE_KEYS])
 
     @property
     def _consistency(self) -> Consistency:
@@ -447,4 +446,5 @@ class Server:
             responders=self._here[Phase.UNMASKING],
             workers=self._workers,
             agree=self._agree,
+            strip=self._strip,
         )

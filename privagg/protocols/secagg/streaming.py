@@ -21,7 +21,7 @@ from privagg.errors import UsageError
 from privagg.protocols.secagg import device, tiles
 from privagg.protocols.secagg.arguments import check_params
 from privagg.protocols.secagg.engine import Engine
-from privagg.protocols.secagg.engine_processes import AHEAD, turns_at_once
+from privagg.protocols.secagg.engine_remote import AHEAD, turns_at_once
 from privagg.protocols.secagg.identity import Directory, Signer
 from privagg.protocols.secagg.inputs import LongInputs
 from privagg.protocols.secagg.messages import MaskedInput

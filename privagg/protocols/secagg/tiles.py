@@ -34,6 +34,7 @@ __all__ = [
     "Packed",
     "Progress",
     "add",
+    "add_reduced",
     "create",
     "decode",
     "fault",
@@ -309,6 +310,16 @@ def unmask(params: Params, accumulator: NDArray[Any], masks: Masks, span: tuple[
 
         device.reduce(part, params.modulus_bits)
         return
+    np.bitwise_and(part, params.word.type(2**params.modulus_bits - 1), out=part)
+    release(part)
+
+
+def add_reduced(
+    params: Params, accumulator: NDArray[Any], words: NDArray[Any], span: tuple[int, int]
+) -> None:
+    """Add words to coordinates `span` of the accumulator, in place, mod 2**modulus_bits."""
+    part = accumulator[span[0] : span[1]]
+    np.add(part, words, out=part)
     np.bitwise_and(part, params.word.type(2**params.modulus_bits - 1), out=part)
     release(part)
 

@@ -21,7 +21,7 @@ from privagg._cuda.arrays import is_device_array
 from privagg.encoding import Aggregate
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.secagg import derivations, tiles
-from privagg.protocols.secagg.pairing import Agree, Pairs
+from privagg.protocols.secagg.pairing import Agree, Pairs, Strip
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame, Rebuilder
 from privagg.protocols.secagg.server_store import Store
@@ -47,6 +47,8 @@ class Unmasker:
         Threads.
     agree : callable, optional
         Works out the pairs' seeds, instead of these threads.
+    strip : callable, optional
+        Adds up the masks of ranges of coordinates, instead of these threads.
     total : (dim,) array, optional
         Receives the sum by tiles; else it is decoded at once.
     progress : callable, optional
@@ -64,6 +66,7 @@ class Unmasker:
     responders: NDArray[np.bool_] = field(repr=False)
     workers: int = 1
     agree: Agree | None = field(default=None, repr=False)
+    strip: Strip | None = field(default=None, repr=False)
     total: NDArray[Any] | None = None
     progress: tiles.Progress | None = None
 
@@ -115,7 +118,13 @@ class Unmasker:
         def part(span: tuple[int, int]) -> None:
             tiles.unmask(self.params, accumulator, (seeds, signs), span)
 
-        for done, _ in enumerate(self._map(part, jobs), start=1):
+        def add(span: tuple[int, int], words: NDArray[Any]) -> None:
+            tiles.add_reduced(self.params, accumulator, words, span)
+
+        steps = self._map(part, jobs)
+        if self.strip is not None and not is_device_array(accumulator):
+            steps = map(add, jobs, self.strip(self.params, seeds, signs, jobs))
+        for done, _ in enumerate(steps, start=1):
             if self.progress is not None:
                 self.progress(done, len(jobs))
         return blame
