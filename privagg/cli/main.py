@@ -5,14 +5,13 @@ To add a command, add its line to :data:`COMMANDS`.
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from io import TextIOBase, TextIOWrapper
-from typing import NoReturn
+from io import TextIOWrapper
+from typing import NoReturn, TextIO
 
 import rich_click as click
 from click.exceptions import Exit
@@ -220,22 +219,26 @@ def _fail(error: BaseException, state: State) -> None:
         show(error, state)
 
 
-class _NoReader(TextIOBase):
-    """Standard output where there is none: whoever writes learns that nobody reads."""
-
-    def write(self, text: str, /) -> int:
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-
-
 def _fill_streams() -> None:
     """Put something in the place of standard streams that were closed before the start.
 
     Their descriptors are filled, too, so that no file that is opened later becomes one of them.
+    What is written to a closed stdout ends as if its reader had gone.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            null = os.open(os.devnull, os.O_WRONLY)
-            setattr(sys, name, _NoReader() if name == "stdout" else os.fdopen(null, "w"))
+    if sys.stdout is None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        sys.stdout = _stream(writer, 1)
+    if sys.stderr is None:
+        sys.stderr = _stream(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _stream(descriptor: int, number: int) -> TextIO:
+    """Return a stream that writes to `descriptor`, under the `number` that it should have."""
+    if descriptor != number:
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    return os.fdopen(number, "w")
 
 
 def _flush() -> bool:

@@ -8,7 +8,7 @@ and nothing of one round opens another's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,15 @@ def model_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
     Raises
     ------
     UsageError
-        If an array is masked, or of objects.
+        If it is no iterable of arrays, or an array is masked or of objects.
     """
+    if not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes | Mapping):
+        raise UsageError(
+            "arrays",
+            type(arrays).__name__,
+            "arrays in a fixed order",
+            "Of a PyTorch model: privagg.integrations.torch.model_digest.",
+        )
     state = hashlib.sha256(b"privagg model")
     for array in arrays:
         refuse_masked("arrays", array)
