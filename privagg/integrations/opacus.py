@@ -29,10 +29,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
+import numpy as np
 from torch import nn, optim
 from torch.utils.data import DataLoader
 
@@ -41,7 +43,8 @@ from privagg.errors import PrivaggError, UsageError
 
 __all__ = ["BudgetSpent", "Prepared", "PrivateClient", "Spent", "noise_in_sum", "total"]
 
-ACCOUNTANTS = ("rdp", "prv", "gdp")
+ACCOUNTANTS = ("rdp", "prv")
+"""Opacus' accountants that give bounds; its third one is an approximation that can be too low."""
 
 
 class BudgetSpent(PrivaggError):
@@ -71,8 +74,7 @@ class Spent:
     steps : int
         Noisy steps in it.
     accountant : str
-        Which bound gave it: ``"rdp"``, ``"prv"`` or ``"gdp"``. The last is an approximation for
-        many steps, no bound.
+        Which bound gave it: ``"rdp"`` or ``"prv"``.
     adjacency : str
         Between which data sets it holds.
     clients : int
@@ -87,9 +89,8 @@ class Spent:
     clients: int = 1
 
     def __str__(self) -> str:
-        bound = "approximately " if self.accountant == "gdp" else ""
         return (
-            f"{bound}({self.epsilon:.4g}, {self.delta:.3g})-DP, {self.adjacency}, "
+            f"({self.epsilon:.4g}, {self.delta:.3g})-DP, {self.adjacency}, "
             f"{self.steps} steps, by {self.accountant}"
         )
 
@@ -113,9 +114,9 @@ class PrivateClient:
         L2 norm to which the gradient of each example is clipped.
     delta : float
         Of the guarantee; below one over the number of examples.
-    accountant : {"rdp", "prv", "gdp"}
+    accountant : {"rdp", "prv"}
         Opacus' accountant: Renyi divergences, or numerically composed privacy loss (tighter, and
-        slower); ``"gdp"`` is an approximation.
+        slower).
     max_epsilon : float, optional
         Budget over all rounds: :meth:`check` raises before it is exceeded.
     secure_mode : bool
@@ -134,7 +135,7 @@ class PrivateClient:
         noise_multiplier: float,
         max_grad_norm: float,
         delta: float,
-        accountant: Literal["rdp", "prv", "gdp"] = "rdp",
+        accountant: Literal["rdp", "prv"] = "rdp",
         max_epsilon: float | None = None,
         secure_mode: bool = False,
     ) -> None:
@@ -151,7 +152,8 @@ class PrivateClient:
         self.accountant = str(accountant)
         opacus = _opacus()
         try:
-            self._engine = opacus.PrivacyEngine(accountant=accountant, secure_mode=secure_mode)
+            with _quiet():
+                self._engine = opacus.PrivacyEngine(accountant=accountant, secure_mode=secure_mode)
         except ImportError as error:
             hint = "Install torchcsprng, or leave it out."
             raise UsageError("secure_mode", True, f"what is installed ({error})", hint) from None
@@ -168,7 +170,8 @@ class PrivateClient:
         optimizer : torch.optim.Optimizer
             Of the model's parameters.
         loader : DataLoader
-            The client's examples; its batches become Poisson samples of the same mean size.
+            The client's examples, the same in all rounds; its batches become Poisson samples of the
+            same mean size.
 
         Returns
         -------
@@ -193,9 +196,7 @@ class PrivateClient:
                 "Group norm does what batch norm does: opacus' ModuleValidator.fix(model).",
             )
         model.train()
-        with warnings.catch_warnings():
-            # That noise is not from a secure generator is said where secure_mode is documented.
-            warnings.filterwarnings("ignore", message="Secure RNG turned off")
+        with _quiet():
             made = self._engine.make_private(
                 module=model,
                 optimizer=optimizer,
@@ -348,14 +349,11 @@ def noise_in_sum(noise_multiplier: float, honest: int) -> float:
 
 def _epsilon(name: str, history: list[tuple[float, float, int]], delta: float) -> float:
     accountants = _opacus().accountants
-    kinds = {"rdp": "RDPAccountant", "prv": "PRVAccountant", "gdp": "GaussianAccountant"}
+    kinds = {"rdp": "RDPAccountant", "prv": "PRVAccountant"}
     accountant = getattr(accountants, kinds[name])()
     accountant.history = history
     try:
-        with warnings.catch_warnings():
-            # Which order of Renyi divergence is best; the bound holds at every one.
-            warnings.filterwarnings("ignore", message="Optimal order is the")
-            warnings.filterwarnings("ignore", message="GDP accounting is experimental")
+        with _quiet():
             found = float(accountant.get_epsilon(delta=delta))
     except (ValueError, RuntimeError, OverflowError, ArithmeticError) as error:
         found, reason = math.nan, str(error)
@@ -369,6 +367,19 @@ def _epsilon(name: str, history: list[tuple[float, float, int]], delta: float) -
             "Take accountant='rdp', or more noise.",
         )
     return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the warnings of Opacus about what is documented here."""
+    # What overflows has no finite epsilon, which is checked.
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.filterwarnings("ignore", message="Secure RNG turned off")  # see secure_mode
+        # Each round has a loader of its own; prepare() says that its examples are the client's.
+        warnings.filterwarnings("ignore", message="PrivacyEngine detected new dataset object")
+        # Which order of Renyi divergence is best: the bound holds at every one.
+        warnings.filterwarnings("ignore", message="Optimal order is the")
+        yield
 
 
 def _positive(name: str, value: Any) -> float:

@@ -300,7 +300,12 @@ class Driver:
             raise error
         turn = turns[0]
         self._record(name, "server", turn.client, turn.kind, turn.data)
-        if isinstance(error, UsageError) and turn.asked and turn.vector is not None:
+        if (
+            isinstance(error, UsageError)
+            and error.argument != "engine"  # nothing about the input
+            and turn.asked
+            and turn.vector is not None
+        ):
             raise UsageError(
                 f"client {turn.client}: {error.argument}", error.found, error.allowed, error.hint
             ) from None
