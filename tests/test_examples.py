@@ -61,3 +61,19 @@ def test_processes_of_their_own_add_up_without_dask(tmp_path):
         for state in pool.map(count_and_encode, [survey.encode()] * 3, names):
             collector.merge(state)
     assert collector.users == 150
+
+
+def test_federated_training_ends_where_the_plain_mean_does(monkeypatch, capsys):
+    pytest.importorskip("torch", reason="the extra 'torch' is not installed")
+    import torch
+
+    torch.set_num_threads(1)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    spec = importlib.util.find_spec("torch_federated")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.main()
+    assert found["secure"] > 0.78  # three quarters earn less: better than saying so of everyone
+    assert abs(found["secure"] - found["plain"]) < 0.002
+    assert 0 < found["difference"] < 0.01
+    assert capsys.readouterr().out.count("by secure mean") == 4
