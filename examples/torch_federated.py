@@ -5,7 +5,7 @@
 
 Clients hold rows of a bundled table and train a logistic regression each; the server learns the
 mean of what they changed, weighted by their numbers of rows, and neither an update nor a number of
-rows. Some clients leave in every round. The loop is a plain one; `carry` is where a network would be.
+rows. Some clients leave in every round. The loop is a plain one; a network would be in `carry`.
 """
 
 from __future__ import annotations
