@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
@@ -159,6 +162,24 @@ def message_of(kind: type[_Sent], value: Any) -> _Sent:
     if not isinstance(value, kind):
         raise UsageError(kind.__name__, type(value).__name__, f"sensor.messages.{kind.__name__}")
     return value
+
+
+def own_numbers(numbers: Any, params: Params) -> list[int]:
+    """Check what a node adds of its own.
+
+    Raises
+    ------
+    UsageError
+        If the numbers are not as many as `params` says, no whole numbers, or beyond their bound.
+    """
+    if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str | bytes):
+        raise UsageError("numbers", type(numbers).__name__, f"{params.width} whole numbers")
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+    if not whole or len(numbers) != params.width:
+        raise UsageError("numbers", "others", f"{params.width} whole numbers")
+    if any(abs(int(number)) > params.bound for number in numbers):
+        raise UsageError("numbers", "one beyond the bound", f"within {params.bound} either way")
+    return [int(number) for number in numbers]
 
 
 def join(numbers: list[int], params: Params) -> bytes:
