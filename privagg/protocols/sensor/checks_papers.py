@@ -5,6 +5,7 @@ What holds no secret is checked here too: these protocols are kept as their pape
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -81,7 +82,7 @@ def targets_are_other_nodes(targets: Sequence[int], node: int, params: Params) -
 
 def silent_nodes_are_below(silent: Sequence[int], params: Params, child: int) -> None:
     """Require ids in ascending order, each once, and of nodes that there are."""
-    ascending = all(a < b for a, b in zip(silent, silent[1:], strict=False))
+    ascending = all(a < b for a, b in itertools.pairwise(silent))
     if not ascending or any(node >= params.nodes for node in silent):
         raise PeerError(child, "report", "a list of silent nodes that is not one of nodes, sorted")
 

@@ -7,7 +7,6 @@ can be compared: with checks that draw again, and with floating point, draws dec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,9 +14,10 @@ import numpy as np
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
 from privagg.protocols.sensor import faithful
+from privagg.protocols.sensor.faithful import Record
 from privagg.protocols.sensor.params import Arithmetic, Params
 
-__all__ = ["Draws", "FreshDraws", "Record", "Replayed"]
+__all__ = ["Draws", "FreshDraws", "Replayed"]
 
 
 @runtime_checkable
@@ -55,26 +55,14 @@ class FreshDraws:
         return [[float(value) for value in row] for row in params.coefficient_max * unit]
 
 
-@dataclass
-class Record:
-    """What the arrays drew for one cluster and number: every try.
-
-    Attributes
-    ----------
-    seeds : list of (m,) arrays
-        By try.
-    coefficients : list of (m, m - 1) arrays
-        By try.
-    """
-
-    seeds: list[Any] = field(default_factory=list, repr=False)
-    coefficients: list[Any] = field(default_factory=list, repr=False)
-
-
 class Replayed:
     """What the arrays have drawn for one member, in order."""
 
-    def __init__(self, records: Sequence[Record], position: int) -> None:
+    def __init__(self) -> None:
+        self.load((), 0)
+
+    def load(self, records: Sequence[Record], position: int) -> None:
+        """Take the records of a cluster, one for each number, and this member's place in it."""
         self._records, self._position = records, position
         self._seeds = self._coefficients = 0
 

@@ -138,7 +138,7 @@ class InsecureLeader(_Collecting, InsecureMember):
             assembled = np.array([answers[node][column] for node in self._members], kind)
             seeds = np.array([self._seeds[node][column] for node in self._members], kind)
             with np.errstate(over="ignore", invalid="ignore"):
-                total = faithful.lagrange_sum(assembled, seeds)
+                total = faithful.lagrange_sum(assembled[None], seeds[None])[0]
             sums.append(float(total) if real else int(total))
         if real and not np.isfinite(sums).all():
             raise Abort("a sum that overflowed", 0, len(self._members))

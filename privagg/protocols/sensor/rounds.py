@@ -13,7 +13,7 @@ from privagg import entropy as entropies
 from privagg._validate import whole
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
-from privagg.protocols.sensor import keypool, network, parties, sums
+from privagg.protocols.sensor import engines, keypool, network, sums
 from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.energy import Energy
 from privagg.protocols.sensor.formation import HELLO_BYTES, STEPS, Alive, Formation, form
@@ -82,8 +82,7 @@ def simulate(
         Node -> step before which it dies, or (epoch, step); see :data:`STEPS`.
     engine : {"arrays", "parties"}
         ``arrays`` computes all clusters at once and encrypts nothing; ``parties`` lets every node
-        do its own work with real keys, message by message, and checks that both agree. Only for
-        ``cpda-field`` and ``mask-cluster``.
+        do its own work with real keys, message by message, and checks that both agree.
     allow_insecure : bool
         Needed for ``cpda``, ``cpda-sen-efficient`` and ``cpda-sen-checked``, which are broken.
     changes
@@ -254,7 +253,7 @@ class _Run:
         if engine not in ("arrays", "parties"):
             raise UsageError("engine", engine, "'arrays' or 'parties'")
         if engine == "parties":
-            parties.check(params)
+            engines.check(params)
         self.deployment, self.params, self.radio, self.source = deployment, params, radio, source
         self.engine = engine
         self.network = network.build(deployment, _generator(source.spawn("places")))
@@ -269,7 +268,7 @@ class _Run:
         self.counts: list[int] = []
         self.covered: list[_Bools] = []
         self.tries: NDArray[np.float64] | None = None
-        self.cast: tuple[Formation, parties.Cast] | None = None
+        self.cast: tuple[Formation, Any] | None = None
         self.pool = keypool.draw(deployment.nodes, source) if params.keys is Keys.POOL else None
 
     def form(self, deaths: Mapping[int, str]) -> Formation:
@@ -319,14 +318,21 @@ class _Run:
     def batch(self, numbers: NDArray[np.int64], exact: NDArray[Any], formation: Formation) -> None:
         """Run some epochs and keep what came of them."""
         made = sums.run(
-            numbers, exact, formation, self.params, self.air, self.running, self.secrets
+            numbers,
+            exact,
+            formation,
+            self.params,
+            self.air,
+            self.running,
+            self.secrets,
+            record=self.engine == "parties",
         )
         if self.engine == "parties":
             if self.cast is None or self.cast[0] is not formation:
-                cast = parties.Cast(formation, self.params, self.secrets, self.pool)
+                cast = engines.cast(formation, self.params, self.secrets, self.pool)
                 self.cast = (formation, cast)
             for epoch in range(len(numbers)):
-                self.cast[1].run(made, epoch, len(self.counts) + epoch, numbers[epoch])
+                self.cast[1].run(made, epoch, len(self.counts) + epoch, exact[epoch])
         self.totals += [None if row[0] is None else list(row) for row in made.totals]
         self.true_totals += [int(total) for total in numbers[..., 0].astype(object).sum(axis=1)]
         self.counts += [int(count) for count in made.covered.sum(axis=1)]
