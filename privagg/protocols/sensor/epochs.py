@@ -119,6 +119,7 @@ def cluster_epochs(
         bitmaps, sets, echoes, senders, holders = _agree(
             exchange, params, shares, air, ledger, everyone
         )
+    chosen = senders
     # A leader that dies takes its own answer along: only threshold mode can do without.
     holders = holders & ~(group.is_leader & (formation.collector[group.cluster] != np.arange(rows)))
     again = _asked_again(formation)
@@ -137,7 +138,7 @@ def cluster_epochs(
         own_report, alive.at("report"), air, ledger, payload=report_bytes(params)
     )
     return (
-        Answers(shares, bitmaps, sets, echoes, senders, holders, answered, success, seeds),
+        Answers(shares, bitmaps, sets, echoes, senders, holders, answered, success, chosen, seeds),
         climb,
     )
 

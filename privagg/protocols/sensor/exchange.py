@@ -45,6 +45,8 @@ class Answers:
         Whose answer came to the collector.
     success : (epochs, clusters) bool array
         Whether the cluster has a sum.
+    chosen : (epochs, rows) bool array
+        Threshold mode: whose readings the collector chose, whether or not there is a sum.
     seeds : (epochs, pairs) bool array
         Which seeds arrived, where members announce their own; else none.
     """
@@ -57,6 +59,7 @@ class Answers:
     holders: _Bools
     answered: _Bools
     success: _Bools
+    chosen: _Bools
     seeds: _Bools
 
 

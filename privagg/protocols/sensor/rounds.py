@@ -19,7 +19,9 @@ from privagg.protocols.sensor.energy import Energy
 from privagg.protocols.sensor.formation import HELLO_BYTES, STEPS, Alive, Formation, form
 from privagg.protocols.sensor.params import Deployment, Keys, Params, Protocol, Radio, choice
 from privagg.protocols.sensor.queries import Query, QueryKind, fixed_point
+from privagg.protocols.sensor.recorder import Recorder
 from privagg.protocols.sensor.result import Costs, Result, Step, paper_messages
+from privagg.protocols.sensor.transcript import Transcript
 
 __all__ = ["Deaths", "generated_readings", "simulate"]
 
@@ -50,6 +52,7 @@ def simulate(
     deaths: Deaths | None = None,
     engine: str = "arrays",
     allow_insecure: bool = False,
+    transcript: bool = False,
     **changes: Any,
 ) -> Result:
     """Run a protocol on a sensor network and compare what came in with the truth.
@@ -85,6 +88,8 @@ def simulate(
         do its own work with real keys, message by message, and checks that both agree.
     allow_insecure : bool
         Needed for ``cpda``, ``cpda-sen-efficient`` and ``cpda-sen-checked``, which are broken.
+    transcript : bool
+        Keep who sent what to whom: ``result.transcript``. Takes an object a message.
     changes
         Other fields of :class:`Params`: ``corrupt``, ``drops``, ``slices``, ``arithmetic``, ...
 
@@ -122,7 +127,9 @@ def simulate(
         width=asked.width,
         **changes,
     )
-    run = _Run(deployment, params, radio, source, engine)
+    if not isinstance(transcript, bool):
+        raise UsageError("transcript", transcript, "True or False")
+    run = _Run(deployment, params, radio, source, engine, transcript)
     plan = _plan_deaths({} if deaths is None else deaths, deployment.nodes, epochs)
     found: list[Step] = []
     if asked.bisects:
@@ -173,6 +180,7 @@ def simulate(
         key_statistics=run.key_statistics(),
         engine=engine,
         insecure_seed=source.insecure,
+        transcript=run.transcript(),
     )
 
 
@@ -248,7 +256,13 @@ class _Run:
     """What a simulation carries from one epoch to the next."""
 
     def __init__(
-        self, deployment: Deployment, params: Params, radio: Radio, source: Entropy, engine: str
+        self,
+        deployment: Deployment,
+        params: Params,
+        radio: Radio,
+        source: Entropy,
+        engine: str,
+        transcript: bool,
     ) -> None:
         if engine not in ("arrays", "parties"):
             raise UsageError("engine", engine, "'arrays' or 'parties'")
@@ -256,6 +270,7 @@ class _Run:
             engines.check(params)
         self.deployment, self.params, self.radio, self.source = deployment, params, radio, source
         self.engine = engine
+        self.recorder = Recorder(params) if transcript else None
         self.network = network.build(deployment, _generator(source.spawn("places")))
         self.air = Air(radio, _generator(source.spawn("air")))
         self.secrets = source.spawn("secrets")
@@ -280,6 +295,8 @@ class _Run:
             self.network, self.deployment, self.params, alive, self.air, self.forming
         )
         self.formations += 1
+        if self.recorder is not None:
+            self.recorder.formed(self.formation, len(self.counts))
         self.dead |= set(deaths)
         return self.formation
 
@@ -325,7 +342,7 @@ class _Run:
             self.air,
             self.running,
             self.secrets,
-            record=self.engine == "parties",
+            record=self.engine == "parties" or self.recorder is not None,
         )
         if self.engine == "parties":
             if self.cast is None or self.cast[0] is not formation:
@@ -333,6 +350,9 @@ class _Run:
                 self.cast = (formation, cast)
             for epoch in range(len(numbers)):
                 self.cast[1].run(made, epoch, len(self.counts) + epoch, exact[epoch])
+        if self.recorder is not None:
+            for epoch in range(len(numbers)):
+                self.recorder.ran(made, epoch, len(self.counts) + epoch, formation)
         self.totals += [None if row[0] is None else list(row) for row in made.totals]
         self.true_totals += [int(total) for total in numbers[..., 0].astype(object).sum(axis=1)]
         self.counts += [int(count) for count in made.covered.sum(axis=1)]
@@ -381,6 +401,19 @@ class _Run:
         self.running.send("threshold", nodes, np.ones(len(nodes)), np.full(len(nodes), air), 1.0)
         _, receivers = self.network.around(nodes)
         self.running.receive("threshold", receivers, np.full(len(receivers), air))
+
+    def transcript(self) -> Transcript | None:
+        """Return what was sent, if that was asked for."""
+        if self.recorder is None:
+            return None
+        return Transcript(
+            params=self.params,
+            base_station=self.network.base_station,
+            epochs=len(self.counts),
+            acknowledged=self.radio.retries > 0,
+            insecure_seed=self.source.insecure,
+            entries=tuple(self.recorder.entries),
+        )
 
     def key_statistics(self) -> dict[str, float]:
         """Return how many links are overheard, where keys come from a pool."""
