@@ -236,14 +236,15 @@ def slice_epochs(
 ) -> Sliced:
     """Let every node send ``J - 1`` slices to as many different neighbours, at random.
 
-    The neighbours are drawn once for all epochs of a formation. A node with fewer neighbours cuts
-    fewer slices; one without any stays outside.
+    The neighbours are drawn once for all epochs of a formation; a node's parent is none of them. A
+    node with fewer neighbours cuts fewer slices; one without any stays outside.
     """
     network = formation.network
     there = formation.clusters.flood.reached & formation.alive.at("shares")
     there[network.base_station] = False
     senders, receivers = network.around(np.flatnonzero(there))
-    keep = there[receivers]
+    # A parent reads the report that the slice was taken from: with both it has too much.
+    keep = there[receivers] & (receivers != formation.uplink.parent[senders])
     senders, receivers = senders[keep], receivers[keep]
     order = np.lexsort((air.random.random(len(senders)), senders))
     senders, receivers = senders[order], receivers[order]
