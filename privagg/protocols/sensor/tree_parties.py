@@ -368,6 +368,8 @@ def _keystream(key: bytes, epoch: int, params: Params) -> Any:
 def _take(node: CmtNode | CmtBaseStation, report: CmtReport, child: int, silent: set[int]) -> None:
     message_of(CmtReport, report)
     params = node._params
+    if node._report_epoch < 0:
+        raise PeerError(child, CmtReport.round, "a report before this node began an epoch")
     if node._reported or child in node._children:
         raise PeerError(child, CmtReport.round, "a second report, or one that is too late")
     plaintext = checks.opens(
