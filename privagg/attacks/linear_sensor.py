@@ -17,24 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from privagg._validate import whole
+from privagg.attacks.linear_sensor_cluster import AIR, ClusterReader, Functional, link, plus
 from privagg.attacks.linear_views import Views
 from privagg.errors import UsageError
 from privagg.field import M61, Field
-from privagg.protocols.sensor.faithful import efficient_seed
 from privagg.protocols.sensor.params import Arithmetic, Protocol
 from privagg.protocols.sensor.transcript import Entry, Transcript
 
 __all__ = ["AIR", "SensorViews", "Smallest", "link"]
-
-AIR = "air"
-"""The observer that hears everything that is sent in clear, and opens nothing."""
-
-_Functional = dict[Any, Any]
-
-
-def link(one: int, other: int) -> tuple[str, int, int]:
-    """Name the observer with the key of a link: it reads what either end seals for the other."""
-    return ("link", min(one, other), max(one, other))
 
 
 @dataclass(frozen=True)
@@ -101,12 +91,12 @@ class SensorViews:
         self.params = transcript.params
         entries = transcript.of_epoch(epoch)
         self._modular = modular and self.params.arithmetic is Arithmetic.INTEGER
-        self._held: dict[Any, list[_Functional]] = {}
+        self._held: dict[Any, list[Functional]] = {}
         self._spoke: set[int] = set()
         self._pools: list[tuple[int, ...]] = []
         reports = [entry for entry in entries if entry.kind == "Report"]
-        sums: dict[int, _Functional] = {}
-        own: dict[int, _Functional] = {}
+        sums: dict[int, Functional] = {}
+        own: dict[int, Functional] = {}
         if self.params.protocol.clustered:
             rosters = {e.cluster: e.data for e in entries if e.kind == "Roster"}
             said: dict[int, list[Entry]] = {}
@@ -114,7 +104,7 @@ class SensorViews:
                 if entry.cluster >= 0:
                     said.setdefault(entry.cluster, []).append(entry)
             for head, members in rosters.items():
-                sums[head] = _Cluster(self, head, members, said.get(head, [])).read()
+                sums[head] = ClusterReader(self, head, members, said.get(head, [])).read()
             for entry in reports:
                 if entry.data and entry.data[0] in sums:
                     own[entry.sender] = sums[entry.data[0]]
@@ -128,10 +118,10 @@ class SensorViews:
 
     # What is held.
 
-    def _learn(self, observer: Any, functional: _Functional) -> None:
+    def _learn(self, observer: Any, functional: Functional) -> None:
         self._held.setdefault(observer, []).append(functional)
 
-    def _sealed(self, entry: Entry, functional: _Functional) -> None:
+    def _sealed(self, entry: Entry, functional: Functional) -> None:
         """Give a functional to who gets it, and to who has the key of the link."""
         if entry.arrived:
             self._learn(entry.receiver, functional)
@@ -142,9 +132,9 @@ class SensorViews:
             self._spoke.add(node)
             self._learn(node, {("reading", node): 1})
 
-    def _tree(self, entries: list[Entry], reports: list[Entry]) -> dict[int, _Functional]:
+    def _tree(self, entries: list[Entry], reports: list[Entry]) -> dict[int, Functional]:
         """Read slices and keystreams; return what each node puts into its own report."""
-        own: dict[int, _Functional] = {}
+        own: dict[int, Functional] = {}
         protocol, station = self.params.protocol, self.transcript.base_station
         if protocol is not Protocol.SMART:
             for entry in reports:
@@ -172,17 +162,17 @@ class SensorViews:
                 own.setdefault(entry.receiver, {})[name] = 1
         return own
 
-    def _climb(self, reports: list[Entry], own: Mapping[int, _Functional]) -> None:
+    def _climb(self, reports: list[Entry], own: Mapping[int, Functional]) -> None:
         """Add up reports, the lowest first as they were sent."""
-        below: dict[int, _Functional] = {}
+        below: dict[int, Functional] = {}
         for entry in reports:
-            total = _plus(own.get(entry.sender, {}), below.get(entry.sender, {}))
+            total = plus(own.get(entry.sender, {}), below.get(entry.sender, {}))
             if entry.arrived:
-                below[entry.receiver] = _plus(below.get(entry.receiver, {}), total)
+                below[entry.receiver] = plus(below.get(entry.receiver, {}), total)
             if total:
                 self._sealed(entry, total)
 
-    def _pool(self, reports: list[Entry], own: Mapping[int, _Functional]) -> None:
+    def _pool(self, reports: list[Entry], own: Mapping[int, Functional]) -> None:
         """Note who could learn something together: for the search of small coalitions."""
         parent = {entry.sender: entry.receiver for entry in reports}
         children: dict[int, list[int]] = {}
@@ -347,115 +337,3 @@ class SensorViews:
                 if members not in seen:
                     seen.add(members)
                     yield members
-
-
-class _Cluster:
-    """One cluster's messages, read into functionals."""
-
-    def __init__(
-        self, views: SensorViews, head: int, members: tuple[int, ...], said: list[Entry]
-    ) -> None:
-        self.views, self.params, self.head, self.members = views, views.params, head, members
-        self.said = said
-        self.protocol = self.params.protocol
-        self.threshold = self.params.threshold(len(members))
-        self.seeds: dict[tuple[int, int], int] = {}
-        self.told: dict[int, tuple[int, ...]] = {}
-        for entry in said:
-            if entry.kind == "Seed" and entry.data:
-                self.seeds[entry.sender, entry.attempt] = entry.data[0]
-            elif entry.kind == "SenderSet":
-                self.told[entry.receiver] = entry.data
-                self.told.setdefault(entry.sender, entry.data)
-        self.tries = max((key[1] for key in self.seeds), default=0)
-
-    def read(self) -> _Functional:
-        """Give out what was said; return the cluster's sum."""
-        last = max((e.attempt for e in self.said if e.kind == "Shares"), default=0)
-        for entry in self.said:
-            if entry.kind == "Shares":
-                self._share(entry)
-            elif entry.kind == "Answer":
-                self._answer(entry, last)
-        collectors = {e.receiver for e in self.said if e.kind == "Answer"}
-        told = next((self.told[node] for node in sorted(collectors) if node in self.told), None)
-        return {("reading", node): 1 for node in (self.members if told is None else told)}
-
-    def _point(self, node: int) -> int:
-        if self.protocol is Protocol.CPDA_FIELD:
-            return self.members.index(node) + 1
-        if self.protocol is Protocol.CPDA_SEN_EFFICIENT:
-            return efficient_seed(self.params, len(self.members))
-        if (node, self.tries) not in self.seeds:
-            raise UsageError("transcript", f"no seed of node {node}", "the seeds of all members")
-        return self.seeds[node, self.tries]
-
-    def _value(self, owner: int, holder: int, attempt: int) -> _Functional:
-        """Return the share of an owner at a holder's point."""
-        value: _Functional = {("reading", owner): 1}
-        point = self._point(holder)
-        for power in range(1, self.threshold):
-            value["coefficient", owner, power, attempt] = point**power
-        return value
-
-    def _speaks(self, node: int, attempt: int) -> None:
-        self.views._speaks(node)
-        for power in range(1, self.threshold):
-            self.views._learn(node, {("coefficient", node, power, attempt): 1})
-
-    def _share(self, entry: Entry) -> None:
-        if not {entry.sender, entry.receiver} <= set(self.members):
-            raise UsageError("transcript", f"shares of node {entry.sender}", "of the roster")
-        self._speaks(entry.sender, entry.attempt)
-        value = self._value(entry.sender, entry.receiver, entry.attempt)
-        self.views._sealed(entry, value)
-        if self.protocol is not Protocol.CPDA_FIELD:
-            self._modulo(entry, self._point(entry.receiver))
-
-    def _modulo(self, entry: Entry, seed: int) -> None:
-        """Over the integers a share gives the reading, where the seed is above all readings."""
-        if self.views._modular and seed > 2 * self.params.bound:
-            self.views._sealed(entry, {("reading", entry.sender): 1})
-
-    def _answer(self, entry: Entry, attempt: int) -> None:
-        node, views = entry.sender, self.views
-        if self.protocol is Protocol.MASK_CLUSTER:
-            views._sealed(entry, self._masked(node))
-            return
-        if self.protocol is Protocol.CPDA_SEN_EFFICIENT:
-            self._speaks(node, 0)
-            self._speaks(self.head, 0)
-            views._sealed(entry, self._value(node, entry.receiver, 0))
-            self._modulo(entry, self._point(entry.receiver))
-            return
-        total: _Functional = {}
-        for owner in self.told.get(node, self.members):
-            total = _plus(total, self._value(owner, node, attempt))
-        if self.protocol is Protocol.CPDA_FIELD:
-            views._sealed(entry, total)
-            return
-        for observer in (*self.members, AIR):  # in clear
-            views._learn(observer, total)
-
-    def _masked(self, node: int) -> _Functional:
-        """Return a masked reading, and give its masks to who has the key they are made of."""
-        self.views._speaks(node)
-        self.views._speaks(self.head)
-        value: _Functional = {("reading", node): 1}
-        for peer in self.members:
-            if peer != node:
-                name = ("mask", min(node, peer), max(node, peer))
-                value[name] = 1 if node < peer else -1
-                for observer in (node, peer, link(node, peer)):
-                    self.views._learn(observer, {name: 1})
-        return value
-
-
-def _plus(one: _Functional, other: _Functional) -> _Functional:
-    """Return the sum of two functionals, without what cancels."""
-    total = dict(one)
-    for name, factor in other.items():
-        total[name] = total.get(name, 0) + factor
-        if not total[name]:
-            del total[name]
-    return total

@@ -2,8 +2,8 @@
 
 :func:`simulate` runs one of eight protocols on a radio network; :class:`Member`, :class:`Leader`
 and :class:`BaseStation` are the parties of ``cpda-field`` and ``mask-cluster`` for your own
-transport; the six other protocols have theirs. Three protocols are kept because papers describe them, and are **insecure**: see
-:class:`Protocol`.
+transport; the six other protocols have theirs. Three protocols are kept because papers describe
+them, and are **insecure**: see :class:`Protocol`.
 """
 
 from privagg.protocols.sensor.base_station import BaseStation
