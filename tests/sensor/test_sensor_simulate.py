@@ -19,6 +19,7 @@ from privagg.protocols.sensor import (
     Protocol,
     Query,
     Radio,
+    engines,
     generated_readings,
     power_maximum,
     simulate,
@@ -138,7 +139,7 @@ def test_what_parties_cannot_play_is_refused():
     with pytest.raises(UsageError, match="more than one number"):
         run("cpda-sen-checked", engine="parties", query=Query(kind="variance"))
     with pytest.raises(CapacityError, match="bound"):
-        run("cpda", engine="parties", bound=2**60)
+        engines.check(Params.recommend("cpda", nodes=1000, bound=2**60))
     with pytest.raises(UsageError, match="engine"):
         run(engine="both")
 
