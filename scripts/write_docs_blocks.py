@@ -26,7 +26,9 @@ from privagg.protocols.lightsecagg import checks as lsa_invariants
 from privagg.protocols.secagg import calibration, checks, states, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
 from privagg.protocols.sensor import checks as sensor_rules
+from privagg.protocols.sensor import checks_papers as sensor_paper_rules
 from privagg.protocols.sensor import states as sensor_order
+from privagg.protocols.sensor import states_papers as sensor_paper_order
 from privagg.testing import secagg as kit
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -73,6 +75,25 @@ def _rules(module: ModuleType) -> str:
 def sensor_checks() -> str:
     """Return what a member of a cluster insists on."""
     return _rules(sensor_rules)
+
+
+def sensor_paper_checks() -> str:
+    """Return what parties of the other protocols insist on."""
+    return _rules(sensor_paper_rules)
+
+
+def sensor_paper_states() -> str:
+    """Return what parties of the other protocols accept in which state."""
+    rows: list[list[object]] = []
+    for protocol, transitions in sensor_paper_order.PAPER_TABLES.items():
+        for state in dict.fromkeys(at for at, _ in transitions):
+            steps = [
+                f"{kind if isinstance(kind, str) else kind.__name__} -> {after.name}"
+                for (at, kind), after in transitions.items()
+                if at is state
+            ]
+            rows.append([f"`{protocol}`", state.name, ", ".join(steps)])
+    return table(["protocol", "in state", "accepts or does, and goes to"], rows)
 
 
 def sensor_states() -> str:
@@ -349,6 +370,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "lsa-checks": lsa_checks,
     "lsa-bytes": lsa_bytes,
     "sensor-checks": sensor_checks,
+    "sensor-paper-checks": sensor_paper_checks,
+    "sensor-paper-states": sensor_paper_states,
     "sensor-states": sensor_states,
     "survey-epsilons": survey_epsilons,
     "survey-errors": survey_errors,

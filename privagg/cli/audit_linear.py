@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import rich_click as click
@@ -19,6 +20,14 @@ _OF_COUNTS = ("interval", "noisy")
 _OF_SUMS = ("low", "high", "whole", "tolerance", "seconds")
 """Options that have an effect only beside --participation, --counts and --sums."""
 
+_OF_SENSOR = ("coalition", "links", "eavesdropper", "epoch")
+_OF_LOG = (
+    *("participation", "counts", *_OF_COUNTS, *_OF_PARTICIPATION, "seconds", "sums", "schedules"),
+    *("client_column", "round_column", "header", "variation", "noise", "max_recoverable"),
+    *("min_coalition", "coalition_budget", "seed"),
+)
+"""Options of sensor transcripts, and of participation logs."""
+
 _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
 
@@ -29,6 +38,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
         "privagg audit linear --participation log.parquet --schedules --report audit.html",
         "privagg audit linear --participation log.csv --sums sums.csv --low 0 --high 1",
         "privagg audit linear --counts counts.csv --sums sums.npy --interval 10",
+        "privagg audit linear --sensor-transcript net.jsonl --coalition 3,5 --links 1-2",
     ],
     plots=True,
     library_names={"sums": "--sums", "budget": "--coalition-budget"},
@@ -149,6 +159,32 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     show_default=True,
     help="Time limit of one program, with --sums; there are two for each input or client.",
 )
+@click.option(
+    "--sensor-transcript",
+    type=_READABLE,
+    metavar="FILE.jsonl",
+    help="In place of a log: who sent what in a sensor network, from simulate sensor --transcript.",
+)
+@click.option(
+    "--coalition",
+    metavar="NODES",
+    help="Of --sensor-transcript: who colludes, such as 3,5 or 3,base.",
+)
+@click.option(
+    "--links",
+    multiple=True,
+    metavar="A-B",
+    help="Of --sensor-transcript: whose keys are known, such as 1-2 (repeat it, or use commas).",
+)
+@click.option(
+    "--eavesdropper", is_flag=True, help="Of --sensor-transcript: all clear traffic is heard."
+)
+@click.option(
+    "--epoch",
+    type=click.IntRange(min=0),
+    metavar="INT",
+    help="Of --sensor-transcript: which.  [default: 0]",
+)
 @seed_option
 def linear(
     participation: Path | None,
@@ -173,6 +209,11 @@ def linear(
     whole: bool,
     tolerance: float,
     seconds: float,
+    sensor_transcript: Path | None,
+    coalition: str | None,
+    links: tuple[str, ...],
+    eavesdropper: bool,
+    epoch: int | None,
     seed: int | None,
     options: Options,
 ) -> None:
@@ -180,8 +221,23 @@ def linear(
 
     Clients are found exactly, with the noise that their recovered input would carry, and so is the
     smallest set of clients whose weighted sum is exposed, or bounds on it. Ends with 5 if more is
-    exposed than allowed.
+    exposed than allowed. With --sensor-transcript it audits an epoch of a sensor network instead:
+    what a coalition learns of it, and how few nodes learn another's reading.
     """
+    if sensor_transcript is not None:
+        _unused(_OF_LOG, "with --sensor-transcript")
+        from privagg.cli import _audit_linear_sensor
+
+        _audit_linear_sensor.audit(
+            sensor_transcript,
+            epoch=0 if epoch is None else epoch,
+            coalition=coalition,
+            links=links,
+            eavesdropper=eavesdropper,
+            options=options,
+        )
+        return
+    _unused(_OF_SENSOR, "without --sensor-transcript")
     from privagg import entropy
     from privagg.attacks import linear as attack
     from privagg.cli import _audit_linear_counts, _audit_linear_log, _audit_linear_report
@@ -283,16 +339,22 @@ def _check(
     if (participation is None) == (counts is None):
         found = "neither" if counts is None else "both"
         raise UsageError("--participation", f"{found} of it and --counts", "one of them")
-    source = get_current_context().get_parameter_source
     there = "--participation" if counts is None else "--counts"
     unused = dict.fromkeys(_OF_PARTICIPATION if counts else _OF_COUNTS, f"with {there}")
     if sums is None:
         unused |= dict.fromkeys(_OF_SUMS, "without --sums")
     for name, where in unused.items():
-        if source(name) is not ParameterSource.DEFAULT:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(flag, f"given {where}", "nothing there: it would have no effect")
+        _unused((name,), where)
     if counts is not None and sums is None:
         raise UsageError("--sums", "not given", "the rounds' vectors, beside --counts")
     if counts is not None and interval is None:
         raise UsageError("--interval", "not given", "rounds in an interval of --counts")
+
+
+def _unused(names: Iterable[str], where: str) -> None:
+    """Refuse options that were given and would have no effect."""
+    source = get_current_context().get_parameter_source
+    for name in names:
+        if source(name) is not ParameterSource.DEFAULT:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(flag, f"given {where}", "nothing there: it would have no effect")

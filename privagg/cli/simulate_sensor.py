@@ -9,7 +9,15 @@ import rich_click as click
 from click import get_current_context
 
 from privagg.cli._sensor_options import check_effect, network_options, protocol_options
-from privagg.cli.common import Options, command, emit, note, seed_option, warn
+from privagg.cli.common import (
+    Options,
+    command,
+    emit,
+    file_option,
+    note,
+    seed_option,
+    warn,
+)
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +70,11 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     metavar="FRACTION",
     help="So many nodes, drawn at random, die at a random step of a random epoch.",
 )
+@file_option(
+    "--transcript",
+    "FILE.jsonl",
+    "Write who sent what to whom and what arrived: simulation truth, for audit linear.",
+)
 @seed_option
 def sensor(
     source: Path | None,
@@ -70,6 +83,7 @@ def sensor(
     value_column: str,
     die: tuple[str, ...],
     death_rate: float,
+    transcript: Path | None,
     seed: int | None,
     options: Options,
     **values: Any,
@@ -127,8 +141,12 @@ def sensor(
         radio=radio,
         energy=energy,
         deaths=deaths,
+        transcript=transcript is not None,
         **given,
     )
+    if transcript is not None and result.transcript is not None:
+        result.transcript.write(transcript)
+        note(options, f"Wrote {transcript}")
     if result.params.protocol.broken:
         warn(f"{result.params.protocol} is {result.guarantee}")
     elif not result.secure:

@@ -243,7 +243,13 @@ def test_options_without_effect_are_refused(sensor, name):
         (("--power", 3), "--approximation"),
         (("--approximation", "power"), "max or min"),
         (("--nodes", 300, "--query", "min", "--approximation", "power"), "zero"),
-        (("--engine", "parties", "--protocol", "cpda", "--allow-insecure"), "engine"),
+        (
+            (
+                *("--engine", "parties", "--protocol", "cpda-sen-checked", "--allow-insecure"),
+                *("--query", "variance"),
+            ),
+            "engine",
+        ),
         (("--epochs", 2, "--query", "max"), "epochs"),
         (("--death-rate", "nan"), "--death-rate"),
         (("--area", 1e308), "--area"),

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sensor_parties import Cluster, link_keys
 
-from privagg import keys
-from privagg.entropy import from_seed
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.sensor import (
     BaseStation,
@@ -18,23 +13,12 @@ from privagg.protocols.sensor import (
     Member,
     MemberState,
     Params,
-    PoolKeys,
     PreloadedKeys,
-    UniqueKeys,
     checks,
-    keypool,
-    messages,
-    states,
 )
 from privagg.protocols.sensor.messages import (
     Answer,
-    Echo,
-    Hello,
-    Join,
-    Received,
-    Relay,
     Report,
-    Roster,
     SenderSet,
     Shares,
 )
@@ -392,178 +376,9 @@ def test_numbers_are_checked_before_anything_is_sent(cluster):
     assert isinstance(party.share(cluster.roster(), [np.int64(100)], cluster.head), Shares)
 
 
-def test_there_are_no_parties_for_other_protocols():
+def test_these_parties_are_for_two_protocols():
     params = Params.recommend("tag", nodes=10, bound=1)
     with pytest.raises(UsageError, match="cpda-field or mask-cluster"):
         Member(params, PreloadedKeys(1, {}))
     with pytest.raises(UsageError, match="params"):
         Member("params", PreloadedKeys(1, {}))
-
-
-# Order.
-
-
-@pytest.mark.parametrize("mode", states.Mode, ids=lambda mode: mode.name)
-@pytest.mark.parametrize("state", MemberState, ids=lambda state: state.name)
-@pytest.mark.parametrize("kind", [Roster, Shares, Relay, Received, SenderSet, Echo, Answer])
-def test_every_pair_of_state_and_message(mode, state, kind):
-    changes = {
-        states.Mode.FULL: {},
-        states.Mode.THRESHOLD: {"drops": 1, "min_cluster": 4},
-        states.Mode.MASKED: {"protocol": "mask-cluster"},
-    }[mode]
-    cluster = Cluster(5, **changes)
-    bundles = cluster.share(VALUES)
-    if mode is not states.Mode.MASKED:
-        cluster.deliver(bundles)
-    chosen = SenderSet(senders=(True,) * 5)
-    party = cluster.parties[cluster.nodes[1]]
-    other = cluster.parties[cluster.nodes[2]]
-    echo = Echo(items=(b"0000",) * 4)
-    if mode is states.Mode.THRESHOLD:
-        echo = other.confirm(chosen)
-        party.confirm(chosen)
-        for node in cluster.nodes[3:]:
-            party.hear_echo(cluster.parties[node].confirm(chosen), node)
-        party.hear_echo(cluster.leader.confirm(chosen), cluster.head)
-    party._state = state
-    shares = bundles[other.node] or Shares(items=(b"00000000",) * 4)
-    calls = {
-        Roster: lambda: party.share(cluster.roster(epoch=2), [1], cluster.head),
-        Shares: lambda: party.receive(shares, other.node),
-        Relay: lambda: party.receive_relayed(Relay(position=2, items=shares.items), cluster.head),
-        Received: lambda: party.received(),
-        SenderSet: lambda: party.confirm(chosen),
-        Echo: lambda: party.hear_echo(echo, other.node),
-        Answer: lambda: party.answer(),
-    }
-    if (state, kind) in states.TABLES[mode]:
-        refused = None
-        try:
-            calls[kind]()
-        except PeerError as error:  # what it holds is refused, not when it came
-            refused = error
-        assert refused is None or "allowed:" not in refused.reason
-        assert refused is not None or party.state is states.TABLES[mode][state, kind]
-    else:
-        with pytest.raises(PeerError, match=f"{kind.__name__} at a member that has"):
-            calls[kind]()
-        assert party.state is state
-
-
-# Messages.
-
-
-def examples(params):
-    m = 5
-    item = messages.item_bytes(params)
-    yield Hello(epoch=2**32 - 1, hops=7, leads=True), 0
-    yield Join(epoch=1, tag=bytes(params.tag_bytes)), 0
-    yield Roster(epoch=3, members=(1, 2, 65534), id_size=2), 0
-    yield Shares(items=tuple(bytes([k]) * item for k in range(m - 1))), m
-    yield Relay(position=4, items=(b"1" * item, b"2" * item)), m
-    yield Received(sealed=bytes(1 + params.tag_bytes)), m
-    yield SenderSet(senders=(True, False, True, True, False)), m
-    yield Echo(items=(bytes(params.tag_bytes),) * (m - 1)), m
-    yield Answer(sealed=bytes(item)), m
-    yield Report(sealed=bytes(item + 4)), 0
-
-
-@pytest.mark.parametrize("tag_bytes", [4, 8, 16])
-@pytest.mark.parametrize("width", [1, 3])
-def test_messages_come_back_and_nothing_longer_or_shorter(tag_bytes, width):
-    params = Params.recommend("cpda-field", nodes=1000, bound=9, tag_bytes=tag_bytes, width=width)
-    for message, members in examples(params):
-        octets = message.encode()
-        read = type(message).decode(octets, params, peer=1, members=members)
-        assert read == message
-        assert read.encode() == octets
-        for bad in (octets[:-1], octets + b"\0", b""):
-            with pytest.raises(PeerError):
-                type(message).decode(bad, params, peer=1, members=members)
-
-
-def test_layouts_are_as_short_as_the_counts_say():
-    params = Params.recommend("cpda-field", nodes=600, bound=100)
-    sizes = {type(m).__name__: len(m.encode()) for m, _ in examples(params)}
-    assert sizes["Hello"] == 8
-    assert sizes["Join"] == 8
-    assert sizes["Roster"] == 4 + 2 * 3
-    assert sizes["Shares"] == 4 * 8
-    assert sizes["Answer"] == 8
-    assert sizes["Report"] == 12
-
-
-def test_encodings_that_are_not_canonical_are_refused():
-    params = Params.recommend("cpda-field", nodes=1000, bound=9)
-    cases = [
-        (Hello, Hello(epoch=1, hops=1, leads=True).encode()[:-2] + b"\2\0", 0),
-        (SenderSet, b"\xff", 5),
-        (Relay, b"\5\0" + bytes(8), 5),
-        (Relay, b"\0\0" + bytes(8 * 5), 5),
-        (Relay, b"\0\0", 5),
-        (Roster, bytes(7), 0),
-    ]
-    for kind, octets, members in cases:
-        with pytest.raises(PeerError):
-            kind.decode(octets, params, peer=1, members=members)
-    with pytest.raises(PeerError, match="echo"):
-        Relay.decode_echoes(b"\0\0abc", params, peer=1, members=5)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=80), st.integers(0, 40))
-def test_hostile_bytes_are_refused_or_canonical(data, members):
-    params = Params.recommend("cpda-field", nodes=1000, bound=9)
-    for kind in (Hello, Join, Roster, Shares, Relay, Received, SenderSet, Echo, Answer, Report):
-        try:
-            message = kind.decode(data, params, peer=1, members=max(members, 1))
-        except PeerError:
-            continue
-        assert message.encode() == data
-
-
-# Keys.
-
-
-def test_unique_keys_are_the_same_at_both_ends_and_for_nobody_else():
-    source = from_seed(1)
-    private = {node: source.take(32) for node in (1, 2, 3)}
-    directory = {node: keys.public_key(key) for node, key in private.items()}
-    rings = {node: UniqueKeys(node, key, directory) for node, key in private.items()}
-    assert rings[1].key(2) == rings[2].key(1)
-    assert len({rings[1].key(2), rings[1].key(3), rings[2].key(3)}) == 3
-    assert rings[1].key(1) is None
-    assert rings[1].key(77) is None
-    weak = UniqueKeys(1, private[1], {2: bytes(32)})
-    assert weak.key(2) is None
-    with pytest.raises(UsageError):
-        UniqueKeys(1, b"short", directory)
-    with pytest.raises(UsageError):
-        PreloadedKeys(1, {2: b"short"})
-
-
-def test_pool_keys_are_those_that_both_rings_have():
-    rings = keypool.draw(12, from_seed(2), pool=50, ring=12)
-    for a in range(12):
-        for b in range(12):
-            one, other = PoolKeys(a, rings).key(b), PoolKeys(b, rings).key(a)
-            assert one == other
-            shared = rings.shared(a, b)
-            assert (one is None) == (a == b or shared < 0)
-            if shared >= 0:
-                assert rings.holders(shared, np.array([a, b])).all()
-    assert PoolKeys(0, rings).key(99) is None
-
-
-def test_secrets_are_not_shown_and_not_pickled(cluster):
-    cluster.deliver(cluster.share(VALUES))
-    party = cluster.parties[cluster.nodes[1]]
-    held = [str(number) for part in party._held.values() for number in part]
-    ring = UniqueKeys(1, bytes(range(32)), {})
-    shown = repr(party) + repr(cluster.leader) + repr(ring) + repr(PreloadedKeys(1, {2: bytes(16)}))
-    assert not any(len(text) > 3 and text in shown for text in held)
-    assert bytes(range(32)).hex()[:8] not in shown
-    for secret in (ring, PreloadedKeys(1, {2: bytes(16)})):
-        with pytest.raises(TypeError):
-            pickle.dumps(secret)

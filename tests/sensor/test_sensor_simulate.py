@@ -19,6 +19,7 @@ from privagg.protocols.sensor import (
     Protocol,
     Query,
     Radio,
+    engines,
     generated_readings,
     power_maximum,
     simulate,
@@ -134,9 +135,11 @@ def test_parties_with_keys_from_a_pool():
     assert 0.005 < result.key_statistics["overheard_by_one"] < 0.05
 
 
-def test_other_protocols_have_no_parties():
-    with pytest.raises(UsageError, match="engine"):
-        run("tag", engine="parties")
+def test_what_parties_cannot_play_is_refused():
+    with pytest.raises(UsageError, match="more than one number"):
+        run("cpda-sen-checked", engine="parties", query=Query(kind="variance"))
+    with pytest.raises(CapacityError, match="bound"):
+        engines.check(Params.recommend("cpda", nodes=1000, bound=2**60))
     with pytest.raises(UsageError, match="engine"):
         run(engine="both")
 

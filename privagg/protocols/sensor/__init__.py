@@ -2,14 +2,20 @@
 
 :func:`simulate` runs one of eight protocols on a radio network; :class:`Member`, :class:`Leader`
 and :class:`BaseStation` are the parties of ``cpda-field`` and ``mask-cluster`` for your own
-transport. Three protocols are kept because papers describe them, and are **insecure**: see
-:class:`Protocol`.
+transport; the six other protocols have theirs. Three protocols are kept because papers describe
+them, and are **insecure**: see :class:`Protocol`.
 """
 
 from privagg.protocols.sensor.base_station import BaseStation
 from privagg.protocols.sensor.channel import PoolKeys, PreloadedKeys, UniqueKeys
 from privagg.protocols.sensor.energy import MODELS, Energy
 from privagg.protocols.sensor.formation import STEPS
+from privagg.protocols.sensor.insecure_leader import (
+    InsecureEfficientLeader,
+    InsecureEfficientMember,
+    InsecureLeader,
+)
+from privagg.protocols.sensor.insecure_member import InsecureMember
 from privagg.protocols.sensor.leader import Leader
 from privagg.protocols.sensor.member import Member
 from privagg.protocols.sensor.params import (
@@ -25,9 +31,26 @@ from privagg.protocols.sensor.queries import Query, QueryKind, power_maximum
 from privagg.protocols.sensor.result import Result, Step
 from privagg.protocols.sensor.rounds import generated_readings, simulate
 from privagg.protocols.sensor.states import MemberState
+from privagg.protocols.sensor.transcript import Entry, Transcript
 from privagg.protocols.sensor.tree_node import TreeNode
+from privagg.protocols.sensor.tree_parties import (
+    CmtBaseStation,
+    CmtNode,
+    SmartNode,
+    UnprotectedTagNode,
+)
 
 __all__ = [
+    "CmtBaseStation",
+    "CmtNode",
+    "Entry",
+    "InsecureEfficientLeader",
+    "InsecureEfficientMember",
+    "InsecureLeader",
+    "InsecureMember",
+    "SmartNode",
+    "Transcript",
+    "UnprotectedTagNode",
     "MODELS",
     "STEPS",
     "Arithmetic",

@@ -97,11 +97,13 @@ def cluster_epochs(
     item, answer = share_bytes(params, group.size)
     shares = np.ones((epochs, len(pair.origin)), np.bool_)
     holders = everyone & there
+    seeds = np.zeros((epochs, 0), np.bool_)
     if params.protocol.shares:
         able = everyone
         if params.protocol is not Protocol.CPDA_FIELD:
             times = None if tried is None else tried.seeds
-            able = exchange.announce("seeds", SEED_BYTES, everyone, air, ledger, times)
+            seeds = exchange.announce("seeds", SEED_BYTES, everyone, air, ledger, times)
+            able = pair.all_into(seeds)
         bundles = Bundles.of(group, pair, item, air.radio.payload)
         times = None if tried is None else tried.shares
         listens = alive.at("shares")[group.node] & formation.rostered
@@ -117,6 +119,7 @@ def cluster_epochs(
         bitmaps, sets, echoes, senders, holders = _agree(
             exchange, params, shares, air, ledger, everyone
         )
+    chosen = senders
     # A leader that dies takes its own answer along: only threshold mode can do without.
     holders = holders & ~(group.is_leader & (formation.collector[group.cluster] != np.arange(rows)))
     again = _asked_again(formation)
@@ -135,7 +138,7 @@ def cluster_epochs(
         own_report, alive.at("report"), air, ledger, payload=report_bytes(params)
     )
     return (
-        Answers(shares, bitmaps, sets, echoes, senders, holders, answered, success),
+        Answers(shares, bitmaps, sets, echoes, senders, holders, answered, success, chosen, seeds),
         climb,
     )
 
@@ -204,12 +207,28 @@ class Sliced:
         Which came; with acknowledgements the origin keeps a slice that did not.
     takes_part : (nodes + 1,) bool array
         Who has a neighbour to give slices to.
+    acknowledged : bool
+        Whether origins know what did not arrive.
     """
 
     origin: _Ints
     target: _Ints
     arrived: _Bools
     takes_part: _Bools
+    acknowledged: bool
+
+    def whole(self, reached: _Bools) -> _Bools:
+        """Say of each epoch whether every slice is in the sum twice or not at all, (epochs,).
+
+        Parameters
+        ----------
+        reached : (epochs, nodes + 1) bool array
+            Whose reports came to the base station.
+        """
+        cut = self.arrived | ~np.bool_(self.acknowledged)
+        taken = cut & reached[:, self.origin]
+        added = self.arrived & reached[:, self.target]
+        return np.asarray((taken == added).all(axis=1))
 
 
 def slice_epochs(
@@ -217,14 +236,15 @@ def slice_epochs(
 ) -> Sliced:
     """Let every node send ``J - 1`` slices to as many different neighbours, at random.
 
-    The neighbours are drawn once for all epochs of a formation. A node with fewer neighbours cuts
-    fewer slices; one without any stays outside.
+    The neighbours are drawn once for all epochs of a formation; a node's parent is none of them. A
+    node with fewer neighbours cuts fewer slices; one without any stays outside.
     """
     network = formation.network
     there = formation.clusters.flood.reached & formation.alive.at("shares")
     there[network.base_station] = False
     senders, receivers = network.around(np.flatnonzero(there))
-    keep = there[receivers]
+    # A parent reads the report that the slice was taken from: with both it has too much.
+    keep = there[receivers] & (receivers != formation.uplink.parent[senders])
     senders, receivers = senders[keep], receivers[keep]
     order = np.lexsort((air.random.random(len(senders)), senders))
     senders, receivers = senders[order], receivers[order]
@@ -245,4 +265,4 @@ def slice_epochs(
         air.sent(tries).sum(axis=0, dtype=np.int64),
         acknowledged=bool(air.radio.retries),
     )
-    return Sliced(origin, target, air.arrived(tries), takes_part)
+    return Sliced(origin, target, air.arrived(tries), takes_part, air.radio.retries > 0)

@@ -45,6 +45,10 @@ class Answers:
         Whose answer came to the collector.
     success : (epochs, clusters) bool array
         Whether the cluster has a sum.
+    chosen : (epochs, rows) bool array
+        Threshold mode: whose readings the collector chose, whether or not there is a sum.
+    seeds : (epochs, pairs) bool array
+        Which seeds arrived, where members announce their own; else none.
     """
 
     shares: _Bools
@@ -55,6 +59,8 @@ class Answers:
     holders: _Bools
     answered: _Bools
     success: _Bools
+    chosen: _Bools
+    seeds: _Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +215,7 @@ class Exchange:
         ledger: Ledger,
         repeats: _Ints | None = None,
     ) -> _Bools:
-        """Let rows broadcast `octets` bytes to their whole cluster; return who knows all of them.
+        """Let rows broadcast `octets` bytes to their cluster; return what came, (epochs, pairs).
 
         The leader sends on what members out of range need, in one message. Used for seeds.
         """
@@ -255,7 +261,7 @@ class Exchange:
             each = np.zeros(group.count)
             each[relay] = total
             ledger.receive(f"{kind}-relay", group.node[waiting], each[group.cluster[waiting]])
-        return pair.all_into(got)
+        return got
 
     def collect(
         self,

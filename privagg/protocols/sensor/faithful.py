@@ -15,7 +15,8 @@ for attacks and for comparison. :mod:`privagg.attacks.sensor` has the attacks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from privagg.protocols.sensor.params import Arithmetic, Params, Protocol
 
 __all__ = [
     "MAX_TRIES",
+    "Record",
     "Shared",
     "below",
     "draw_seeds",
@@ -173,6 +175,22 @@ def triangles(values: Any) -> _Bools:
     return np.asarray(ordered[..., 0] + ordered[..., 1] > ordered[..., -1], np.bool_)
 
 
+@dataclass
+class Record:
+    """What the arrays drew for one cluster and number: every try.
+
+    Attributes
+    ----------
+    seeds : list of (m,) arrays
+        By try.
+    coefficients : list of (m, m - 1) arrays
+        By try.
+    """
+
+    seeds: list[Any] = field(default_factory=list, repr=False)
+    coefficients: list[Any] = field(default_factory=list, repr=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Shared:
     """A run of clusters of one size, with everything that its parties know.
@@ -202,7 +220,13 @@ class Shared:
     passed: _Bools
 
 
-def run(values: Any, params: Params, entropy: Entropy, leader: _Ints | None = None) -> Shared:
+def run(
+    values: Any,
+    params: Params,
+    entropy: Entropy,
+    leader: _Ints | None = None,
+    records: Sequence[Record] = (),
+) -> Shared:
     """Run clusters of one size, honestly.
 
     Parameters
@@ -215,19 +239,23 @@ def run(values: Any, params: Params, entropy: Entropy, leader: _Ints | None = No
         Of seeds and coefficients.
     leader : (clusters,) int64 array, optional
         Which member leads; the first, if not given. Matters to ``cpda-sen-efficient`` alone.
+    records : sequence of Record
+        One for each cluster, which take down what is drawn, if given.
     """
     clusters, m = values.shape
     once = np.ones(clusters, np.int64)
     good = np.ones(clusters, np.bool_)
     if params.protocol is Protocol.CPDA and params.arithmetic is Arithmetic.REAL:
-        return _run_real(np.asarray(values, np.float64), params, entropy)
+        return _run_real(np.asarray(values, np.float64), params, entropy, records)
     numbers = np.asarray(values).astype(object)
     if params.protocol is Protocol.CPDA_SEN_EFFICIENT:
         return _run_efficient(numbers, params, entropy)
     if params.protocol is Protocol.CPDA_SEN_CHECKED:
-        return _run_checked(numbers, params, entropy)
+        return _run_checked(numbers, params, entropy, records)
     seeds = draw_seeds(entropy, params.seed_max, clusters, m)
-    shares = share(numbers, _coefficients(entropy, params, clusters, m), seeds)
+    coefficients = _coefficients(entropy, params, clusters, m)
+    _take_down(records, seeds, coefficients)
+    shares = share(numbers, coefficients, seeds)
     assembled = shares.sum(axis=1)
     return Shared(seeds, shares, assembled, lagrange_sum(assembled, seeds), once, once, good)
 
@@ -236,12 +264,25 @@ def _coefficients(entropy: Entropy, params: Params, clusters: int, m: int) -> _O
     return below(entropy, params.coefficient_max + 1, (clusters, m, m - 1))
 
 
-def _run_real(values: Any, params: Params, entropy: Entropy) -> Shared:
+def _take_down(
+    records: Sequence[Record], seeds: Any, coefficients: Any, rows: _Ints | None = None
+) -> None:
+    """Note a try of some clusters; of all, if no rows are given. None notes nothing."""
+    taken = records if rows is None or not records else [records[row] for row in rows]
+    for at, record in enumerate(taken):
+        if seeds is not None:
+            record.seeds.append(seeds[at])
+        if coefficients is not None:
+            record.coefficients.append(coefficients[at])
+
+
+def _run_real(values: Any, params: Params, entropy: Entropy, records: Sequence[Record]) -> Shared:
     clusters, m = values.shape
     seeds = draw_seeds(entropy, params.seed_max, clusters, m).astype(np.float64)
     words = np.frombuffer(entropy.take(8 * clusters * m * (m - 1)), "<u8")
     unit = (words >> np.uint64(11)).astype(np.float64) / 2.0**53
     coefficients = params.coefficient_max * unit.reshape(clusters, m, m - 1)
+    _take_down(records, seeds, coefficients)
     kind = np.float64 if params.real_bytes == 8 else np.float32
     # Large clusters overflow single precision: the sum is then no number, which callers see.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -265,7 +306,9 @@ def _run_efficient(numbers: Any, params: Params, entropy: Entropy) -> Shared:
     return Shared(seeds, shares, assembled, total, once, once, np.ones(clusters, np.bool_))
 
 
-def _run_checked(numbers: Any, params: Params, entropy: Entropy) -> Shared:
+def _run_checked(
+    numbers: Any, params: Params, entropy: Entropy, records: Sequence[Record]
+) -> Shared:
     clusters, m = numbers.shape
     seeds = np.ones((clusters, m), object)
     shares = np.zeros((clusters, m, m), object)
@@ -278,6 +321,7 @@ def _run_checked(numbers: Any, params: Params, entropy: Entropy) -> Shared:
             break
         seeds[open_] = draw_seeds(entropy, params.seed_max, len(open_), m)
         seed_tries[open_] += 1
+        _take_down(records, seeds[open_], None, open_)
         good[open_] = triangles(seeds[open_])
         open_ = open_[~good[open_]]
     seeds_good = good.copy()
@@ -289,6 +333,7 @@ def _run_checked(numbers: Any, params: Params, entropy: Entropy) -> Shared:
         coefficients = _coefficients(entropy, params, len(open_), m)
         shares[open_] = share(numbers[open_], coefficients, seeds[open_])
         share_tries[open_] += 1
+        _take_down(records, None, coefficients, open_)
         held = np.swapaxes(shares[open_], 1, 2)
         good[open_] = triangles(held).all(axis=1)
         open_ = open_[~good[open_]]

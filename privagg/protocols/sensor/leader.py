@@ -7,18 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from privagg import field as fields
-from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
-from privagg.protocols.sensor import channel, checks, senders, sound
+from privagg.protocols.sensor import checks, senders, sound
+from privagg.protocols.sensor.admission import Admission
 from privagg.protocols.sensor.channel import Keyring
-from privagg.protocols.sensor.formation import id_bytes
 from privagg.protocols.sensor.member import Member
 from privagg.protocols.sensor.messages import (
     Answer,
     Echo,
-    Hello,
-    Join,
     Received,
     Relay,
     Roster,
@@ -34,7 +31,7 @@ from privagg.protocols.sensor.tree_node import message_of, split
 __all__ = ["Leader"]
 
 
-class Leader(Member):
+class Leader(Admission, Member):
     """A leader; a member of its cluster like the others.
 
     It learns the cluster's sum, and passes it on: whether it tells the truth nobody checks.
@@ -50,8 +47,6 @@ class Leader(Member):
     ) -> None:
         super().__init__(params, keyring, entropy=entropy, last_epoch=last_epoch)
         self._concluded = -1
-        self._announced = -1
-        self._joined: set[int] = set()
         self._bitmaps: dict[int, list[bool]] = {}
         self._answers: dict[int, list[int]] = {}
         self._chosen: tuple[bool, ...] = ()
@@ -66,64 +61,10 @@ class Leader(Member):
             raise UsageError("member", type(member).__name__, "sensor.Member")
         successor = cls.__new__(cls)
         successor.__dict__.update(member.__dict__)
-        successor._joined = set()
+        successor._joined = frozenset()
         successor._bitmaps, successor._answers, successor._chosen = {}, {}, ()
         successor._concluded = successor._announced = -1
         return successor
-
-    def announce(self, epoch: int, hops: int) -> Hello:
-        """Return the query as this leader forwards it; who joined before has to join again.
-
-        Raises
-        ------
-        UsageError
-            If the epoch has more than 32 bits, or the hops more than 16.
-        """
-        self._announced = whole("epoch", epoch, 0, 2**32 - 1)
-        whole("hops", hops, 0, 2**16 - 1)
-        self._joined = set()
-        return Hello(epoch=epoch, hops=hops, leads=True)
-
-    def admit(self, join: Join, node: int) -> None:
-        """Take a node in that proves to hold a key with this leader.
-
-        Raises
-        ------
-        PeerError
-            If the proof fails, or is for another epoch than was announced: who joined once would
-            be taken in for ever, dead or not, by whoever kept its message.
-        """
-        message_of(Join, join)
-        if join.epoch != self._announced:
-            raise PeerError(node, "join", f"epoch {join.epoch}, which was not announced last")
-        plaintext = channel.open_(
-            self._key(node, "join"),
-            join.tag,
-            b"",
-            kind=Join.kind,
-            epoch=join.epoch,
-            sender=node,
-            receiver=self.node,
-            tag_bytes=self._params.tag_bytes,
-        )
-        checks.opens(plaintext, node, "join")
-        self._joined.add(node)
-
-    def roster(self, epoch: int) -> Roster:
-        """Return the roster of an epoch: all that joined, sorted, this leader among them.
-
-        Raises
-        ------
-        Abort
-            If they are too few: they join elsewhere.
-        UsageError
-            If the epoch has more than 32 bits.
-        """
-        whole("epoch", epoch, 0, 2**32 - 1)
-        members = tuple(sorted(self._joined | {self.node}))
-        if len(members) < self._params.min_cluster:
-            raise Abort("the cluster is too small", len(members), self._params.min_cluster)
-        return Roster(epoch=epoch, members=members, id_size=id_bytes(self._params.nodes))
 
     def share(self, roster: Roster, numbers: Sequence[int], leader: int) -> Shares | None:
         """As :meth:`Member.share`; what was collected in an epoch before, or too late, is dropped.
@@ -146,17 +87,8 @@ class Leader(Member):
         UsageError
             If a target is not in the roster, or is the origin.
         """
-        if origin not in self._members:
-            raise PeerError(origin, "shares", "a bundle of a node outside the roster")
-        checks.one_item_each(bundle.items, self._members, origin, bundle.round)
-        place = self._members.index(origin)
-        items = []
-        for target in targets:
-            if target not in self._members or target == origin:
-                raise UsageError("targets", target, "other members of the roster")
-            at = self._members.index(target)
-            items.append(bundle.items[at - (at > place)])
-        return Relay(position=place, items=tuple(items))
+        place, items = self._items_for(bundle.items, origin, targets, bundle.round)
+        return Relay(position=place, items=items)
 
     def note_received(self, message: Received, node: int) -> None:
         """Threshold mode: take a member's list of shares.

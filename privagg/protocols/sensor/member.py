@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privagg import field as fields
 from privagg.entropy import OS, Entropy
-from privagg.errors import PeerError, UsageError
-from privagg.protocols.sensor import channel, checks, sound
+from privagg.errors import PeerError
+from privagg.protocols.sensor import checks, sound
 from privagg.protocols.sensor.channel import Keyring, MaskStream
+from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.messages import (
     Answer,
     Echo,
-    Hello,
-    Join,
     Message,
     Received,
     Relay,
@@ -27,12 +26,12 @@ from privagg.protocols.sensor.messages import (
 )
 from privagg.protocols.sensor.params import Params, Protocol
 from privagg.protocols.sensor.states import TABLES, MemberState, Mode, mode, next_state
-from privagg.protocols.sensor.tree_node import TreeNode, join, message_of, split
+from privagg.protocols.sensor.tree_node import join, message_of, own_numbers, split
 
 __all__ = ["Member"]
 
 
-class Member(TreeNode):
+class Member(ClusterNode):
     """A member of a cluster under ``cpda-field`` or ``mask-cluster``.
 
     Guarantee: up to ``params.corrupt`` members of the cluster, its leader included, and everyone
@@ -60,6 +59,8 @@ class Member(TreeNode):
         If the protocol is another.
     """
 
+    protocols: ClassVar[tuple[Protocol, ...]] = (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER)
+
     def __init__(
         self,
         params: Params,
@@ -68,18 +69,9 @@ class Member(TreeNode):
         entropy: Entropy = OS,
         last_epoch: int = -1,
     ) -> None:
-        super().__init__(params, keyring, last_epoch=last_epoch)
-        if not isinstance(entropy, Entropy):
-            raise UsageError("entropy", type(entropy).__name__, "an entropy.Entropy")
-        if params.protocol not in (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER):
-            raise UsageError("protocol", str(params.protocol), "cpda-field or mask-cluster")
-        self._entropy = entropy
+        super().__init__(params, keyring, entropy=entropy, last_epoch=last_epoch)
         self._table = TABLES[mode(params)]
         self._state = MemberState.IDLE
-        self._epoch = last_epoch
-        self._leader = -1
-        self._members: tuple[int, ...] = ()
-        self._digest = b""
         self._held: dict[int, list[int]] = {}
         self._masked: list[int] = []
         self._senders: tuple[bool, ...] = ()
@@ -90,32 +82,6 @@ class Member(TreeNode):
     def state(self) -> MemberState:
         """What this member has done in the epoch."""
         return self._state
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that was begun last; -1 before the first."""
-        return self._epoch
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """The roster of this epoch."""
-        return self._members
-
-    def join(self, hello: Hello, leader: int) -> Join:
-        """Join the cluster of a leader whose HELLO was heard.
-
-        Raises
-        ------
-        PeerError
-            If the sender does not lead, there is no key with it, or the epoch is too large.
-        """
-        message_of(Hello, hello)
-        if not hello.leads:
-            raise PeerError(leader, "hello", "a HELLO of a node that does not lead")
-        if not 0 <= hello.epoch < 2**32:
-            raise PeerError(leader, "hello", "an epoch of more than 32 bits")
-        tag = self._seal(Join, leader, b"", b"", epoch=hello.epoch)
-        return Join(epoch=hello.epoch, tag=tag)
 
     def share(self, roster: Roster, numbers: Sequence[int], leader: int) -> Shares | None:
         """Check the roster, then share this member's numbers among all others.
@@ -142,14 +108,9 @@ class Member(TreeNode):
         params = self._params
         message_of(Roster, roster)
         following = next_state(self._table, self._state, Roster, leader)
-        checks.epoch_is_new(roster, leader, self._epoch)
-        checks.roster_is_sorted(roster, leader)
-        checks.roster_lists(roster, self.node, leader)
-        checks.cluster_is_large_enough(roster, leader, params)
-        checks.everyone_has_a_key(roster, leader, self._keyring)
-        values = self._values(numbers)
-        self._digest = channel.roster_digest(roster.epoch, leader, roster.members)
-        self._epoch, self._leader, self._members = roster.epoch, leader, roster.members
+        self._check_roster(roster, leader)
+        values = sound.lower(np.array(own_numbers(numbers, params), np.int64), params.field)
+        self._enter(roster, leader)
         self._held, self._masked, self._senders = {}, [], ()
         self._agreeing = {self.node}
         self._said = {}
@@ -306,18 +267,6 @@ class Member(TreeNode):
         parts = [self._held[n] for n, sends in zip(self._members, senders, strict=True) if sends]
         return [sum(column) % p for column in zip(*parts, strict=True)]
 
-    def _values(self, numbers: Sequence[int]) -> Any:
-        """Check what this member adds, and return it as field elements."""
-        params = self._params
-        if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str | bytes):
-            raise UsageError("numbers", type(numbers).__name__, f"{params.width} whole numbers")
-        whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
-        if not whole or len(numbers) != params.width:
-            raise UsageError("numbers", "others", f"{params.width} whole numbers")
-        if any(abs(int(number)) > params.bound for number in numbers):
-            raise UsageError("numbers", "one beyond the bound", f"within {params.bound} either way")
-        return sound.lower(np.array([int(n) for n in numbers], np.int64), params.field)
-
     def _mask(self, values: Any) -> list[int]:
         """Add the mask of each member above, subtract that of each below."""
         field = self._params.field
@@ -343,40 +292,3 @@ class Member(TreeNode):
 
     def _echo_data(self, senders: Sequence[bool]) -> bytes:
         return self._digest + bitmap(list(senders))
-
-    def _seal(
-        self,
-        kind: type[Message],
-        peer: int,
-        plaintext: bytes,
-        associated: bytes,
-        *,
-        epoch: int | None = None,
-    ) -> bytes:
-        return channel.seal(
-            self._key(peer, kind.round),
-            plaintext,
-            associated,
-            kind=kind.kind,
-            epoch=self._epoch if epoch is None else epoch,
-            sender=self.node,
-            receiver=peer,
-            tag_bytes=self._params.tag_bytes,
-        )
-
-    def _open(self, kind: type[Message], peer: int, sealed: bytes) -> bytes | None:
-        return self._unseal(kind, peer, sealed, self._digest)
-
-    def _unseal(
-        self, kind: type[Message], peer: int, sealed: bytes, associated: bytes
-    ) -> bytes | None:
-        return channel.open_(
-            self._key(peer, kind.round),
-            sealed,
-            associated,
-            kind=kind.kind,
-            epoch=self._epoch,
-            sender=peer,
-            receiver=self.node,
-            tag_bytes=self._params.tag_bytes,
-        )

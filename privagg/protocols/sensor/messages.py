@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 
 from privagg import wire
 from privagg.protocols.sensor.formation import id_bytes
-from privagg.protocols.sensor.params import Params
+from privagg.protocols.sensor.params import Arithmetic, Params
 
 __all__ = [
     "Answer",
@@ -37,7 +37,9 @@ __all__ = [
 
 
 def element_bytes(params: Params) -> int:
-    """Return the bytes of a field element: 4 or 8."""
+    """Return the bytes of a number on the tree: 4 or 8, of a field element or a real number."""
+    if params.arithmetic is Arithmetic.REAL:
+        return params.real_bytes
     return 4 if params.field.bits <= 32 else 8
 
 

@@ -8,17 +8,19 @@ played item by item; frames and bytes are counted by the arrays alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import keys
 from privagg.entropy import Entropy
-from privagg.errors import Abort, UsageError
+from privagg.errors import Abort
 from privagg.protocols.sensor.base_station import BaseStation
 from privagg.protocols.sensor.channel import Keyring, PoolKeys, UniqueKeys
+from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.formation import Formation
 from privagg.protocols.sensor.keypool import Rings
 from privagg.protocols.sensor.leader import Leader
@@ -32,7 +34,6 @@ from privagg.protocols.sensor.messages import (
     Received,
     Relay,
     Report,
-    Roster,
     SenderSet,
     Shares,
 )
@@ -40,7 +41,7 @@ from privagg.protocols.sensor.params import Params, Protocol
 from privagg.protocols.sensor.states import MemberState
 from privagg.protocols.sensor.sums import Batch
 
-__all__ = ["Cast", "Mismatch", "check"]
+__all__ = ["Cast", "Cluster", "Mismatch", "Stage", "make_keyrings", "same"]
 
 _M = TypeVar("_M", bound=Message)
 
@@ -49,18 +50,44 @@ class Mismatch(AssertionError):
     """Parties and arrays disagree: a fault in this package."""
 
 
-def check(params: Params) -> None:
-    """Require a protocol whose parties there are."""
-    if params.protocol not in (Protocol.CPDA_FIELD, Protocol.MASK_CLUSTER):
-        raise UsageError(
-            "engine",
-            "parties",
-            f"'arrays' with {params.protocol}",
-            "There are parties for cpda-field and mask-cluster.",
-        )
+def make_keyrings(
+    formation: Formation, entropy: Entropy, rings: Rings | None = None
+) -> list[Keyring]:
+    """Draw the keys of all nodes and the base station, which is the last."""
+    count = formation.network.nodes + 1
+    private = [entropy.take(keys.KEY_BYTES) for _ in range(count)]
+    directory = {node: keys.public_key(key) for node, key in enumerate(private)}
+    made: list[Keyring] = []
+    for node in range(count):
+        unique = UniqueKeys(node, private[node], directory)
+        if rings is not None and node != formation.network.base_station:
+            made.append(_Mixed(PoolKeys(node, rings), unique))
+        else:
+            made.append(unique)
+    return made
 
 
-class Cast:
+class Stage:
+    """What every cast has: parties, a base station, messages that are encoded and decoded.
+
+    Attributes
+    ----------
+    sizes : Counter
+        Bytes of this epoch's messages by kind and sender, as they were encoded.
+    """
+
+    def __init__(self, formation: Formation, params: Params) -> None:
+        self.formation, self.params = formation, params
+        self.sizes: Counter[tuple[str, int]] = Counter()
+
+    def sent(self, message: _M, kind: type[_M], peer: int, members: int = 0) -> _M:
+        """Return a message as its receiver decodes it."""
+        octets = message.encode()
+        self.sizes[kind.__name__, peer] += len(octets)
+        return kind.decode(octets, self.params, peer=peer, members=members)
+
+
+class Cast(Stage):
     """All parties of a network, with their keys, over several epochs.
 
     Parameters
@@ -78,49 +105,48 @@ class Cast:
     def __init__(
         self, formation: Formation, params: Params, entropy: Entropy, rings: Rings | None = None
     ) -> None:
-        self._formation, self._params = formation, params
-        count = formation.network.nodes + 1
-        private = [entropy.take(keys.KEY_BYTES) for _ in range(count)]
-        directory = {node: keys.public_key(key) for node, key in enumerate(private)}
-        group = formation.grouping
-        leads = set(group.leader.tolist())
-        self.rings: list[Keyring] = []
-        self.nodes: list[Member] = []
-        for node in range(count):
-            unique = UniqueKeys(node, private[node], directory)
-            station = formation.network.base_station
-            ring: Keyring = unique
-            if rings is not None and node != station:
-                ring = _Mixed(PoolKeys(node, rings), unique)
-            elif rings is not None:
-                ring = unique
-            self.rings.append(ring)
-            kind = Leader if node in leads else Member
-            self.nodes.append(kind(params, ring, entropy=entropy))
+        super().__init__(formation, params)
+        self.rings = make_keyrings(formation, entropy, rings)
+        leads = set(formation.grouping.leader.tolist())
+        self.nodes: list[Any] = [
+            self.make(ring, ring.node in leads, entropy) for ring in self.rings
+        ]
         self.station = BaseStation(params, self.rings[-1])
 
-    def rosters(self, epoch: int) -> list[tuple[Roster, int]]:
+    def make(self, ring: Keyring, leads: bool, entropy: Entropy) -> ClusterNode:
+        """Return a node's party."""
+        return (Leader if leads else Member)(self.params, ring, entropy=entropy)
+
+    def roster_of(self, leader: Any, epoch: int) -> Message:
+        """Let a leader make its roster."""
+        made: Message = leader.roster(epoch)
+        return made
+
+    def rosters(self, epoch: int) -> list[tuple[Any, int]]:
         """Let members join and leaders send rosters, by cluster."""
-        group, alive = self._formation.grouping, self._formation.alive
+        group, alive = self.formation.grouping, self.formation.alive
         made = []
         for cluster in range(group.count):
             members = group.node[group.start[cluster] : group.start[cluster + 1]].tolist()
             head = int(group.leader[cluster])
             leader = self.nodes[head]
-            assert isinstance(leader, Leader)
-            hello = _sent(leader.announce(epoch, 1), Hello, self._params, head)
+            hello = self.sent(leader.announce(epoch, 1), Hello, head)
             for node in members:
                 if node != head:
                     joining = self.nodes[node].join(hello, head)
-                    leader.admit(_sent(joining, Join, self._params, node), node)
-            roster = leader.roster(epoch)
+                    leader.admit(self.sent(joining, Join, node), node)
+            roster = self.roster_of(leader, epoch)
             if alive.at("roster")[head]:
-                made.append((_sent(roster, Roster, self._params, head), head))
+                made.append((self.sent(roster, type(roster), head), head))
             else:
                 made.append((roster, -1))
         return made
 
-    def run(self, made: Batch, at: int, epoch: int, numbers: NDArray[np.int64]) -> None:
+    def play(self, cluster: Cluster, numbers: NDArray[Any]) -> list[Any] | None:
+        """Play one cluster; return its sums, or None if it has none."""
+        return cluster.play(numbers)
+
+    def run(self, made: Batch, at: int, epoch: int, numbers: NDArray[Any]) -> None:
         """Play one epoch and compare it with what the arrays have made of it.
 
         Parameters
@@ -131,7 +157,7 @@ class Cast:
             Which epoch of the batch.
         epoch : int
             Its number in messages; larger than any before.
-        numbers : (nodes, width) int64 array
+        numbers : (nodes, width) array
             What each node adds.
 
         Raises
@@ -141,32 +167,42 @@ class Cast:
         """
         assert made.answers is not None
         assert made.cluster_sums is not None
+        self.sizes.clear()
         for node in self.nodes:
             node.begin_reports(epoch)
         self.station.query(epoch)
         for cluster, (roster, head) in enumerate(self.rosters(epoch)):
             found = None
             if head >= 0:
-                found = _Cluster(self, made, at, cluster, roster, head).play(numbers)
+                found = self.play(Cluster(self, made, at, cluster, roster, head), numbers)
             expected = None
             if made.answers.success[at, cluster]:
-                expected = [int(v) for v in made.cluster_sums[at, cluster]]
-            _same(f"sum of cluster {cluster}", found, expected)
+                expected = [self.number(v) for v in made.cluster_sums[at, cluster]]
+            self.compare(f"sum of cluster {cluster}", found, expected)
         self._climb(made, at)
 
     def _climb(self, made: Batch, at: int) -> None:
-        formation = self._formation
+        formation = self.formation
         uplink, climb = formation.uplink, made.climb
         for level in reversed(uplink.levels):
             for node in level[climb.sent[at, level]].tolist():
                 parent = int(uplink.parent[node])
-                report = _sent(self.nodes[node].report(parent), Report, self._params, node)
+                report = self.sent(self.nodes[node].report(parent), Report, node)
                 if climb.arrived[at, node]:
                     root = parent == formation.network.base_station
                     (self.station if root else self.nodes[parent]).add(report, node)
         total, count = self.station.total()
-        _same("total", total, [int(v) for v in made.totals[at]])
-        _same("count", count, int(made.covered[at].sum()))
+        if made.totals[at, 0] is not None:
+            self.compare("total", total, [self.number(v) for v in made.totals[at]])
+            same("count", count, int(made.covered[at].sum()))
+
+    def number(self, value: Any) -> Any:
+        """Return a number of the arrays as the parties have it."""
+        return int(value)
+
+    def compare(self, what: str, found: Any, expected: Any) -> None:
+        """Compare sums."""
+        same(what, found, expected)
 
 
 class _Mixed:
@@ -180,16 +216,17 @@ class _Mixed:
         return self._pool.key(peer) or self._unique.key(peer)
 
 
-class _Cluster:
+class Cluster:
     """One cluster in one epoch."""
 
     def __init__(
-        self, cast: Cast, made: Batch, at: int, cluster: int, roster: Roster, head: int
+        self, cast: Cast, made: Batch, at: int, cluster: int, roster: Any, head: int
     ) -> None:
-        formation = cast._formation
+        formation = cast.formation
+        self.made, self.index = made, cluster
         group, pair = formation.grouping, formation.pair
         assert made.answers is not None
-        self.params, self.answers, self.at = cast._params, made.answers, at
+        self.params, self.answers, self.at = cast.params, made.answers, at
         self.roster, self.head = roster, head
         self.rows = np.arange(group.start[cluster], group.start[cluster + 1])
         self.names = group.node[self.rows].tolist()
@@ -209,12 +246,13 @@ class _Cluster:
         self.group = group
 
     def play(self, numbers: NDArray[np.int64]) -> list[int] | None:
+        """Play the cluster; return its sums, or None if it has none."""
         bundles: dict[int, Shares] = {}
         for row in self.rows[(self.alive_shares & self.rostered)[self.rows]]:
             values = [int(v) for v in numbers[self.node[row]]]
             made = self.member[row].share(self.roster, values, self.head)
             if made is not None:
-                bundles[row] = _sent(made, Shares, self.params, int(self.node[row]), len(self.rows))
+                bundles[row] = self.cast.sent(made, Shares, int(self.node[row]), len(self.rows))
         if self.params.protocol is not Protocol.MASK_CLUSTER:
             leader = self.cast.nodes[self.head]
             assert isinstance(leader, Leader)
@@ -250,14 +288,14 @@ class _Cluster:
                 continue
             relay = leader.relay(bundle, name, [int(self.node[target])])
             if isinstance(bundle, Shares):
-                relay = _sent(relay, Relay, self.params, leader.node, len(self.rows))
+                relay = self.cast.sent(relay, Relay, leader.node, len(self.rows))
                 party.receive_relayed(relay, leader.node)
             elif party.state is not MemberState.SHARED:
                 octets = relay.encode()
                 back = Relay.decode_echoes(
                     octets, self.params, peer=leader.node, members=len(self.rows)
                 )
-                _same("relayed echo", back, relay)
+                same("relayed echo", back, relay)
                 party.receive_relayed(back, leader.node)
 
     def _agree(self, collector: Leader) -> None:
@@ -267,12 +305,12 @@ class _Cluster:
             if row == self.collector_row:
                 continue
             said = self.member[row].received(name)
-            said = _sent(said, Received, self.params, int(self.node[row]), m)
+            said = self.cast.sent(said, Received, int(self.node[row]), m)
             collector.note_received(said, int(self.node[row]))
         try:
-            chosen = _sent(collector.choose_senders(), SenderSet, self.params, name, m)
+            chosen = self.cast.sent(collector.choose_senders(), SenderSet, name, m)
         except Abort:
-            _same("senders", bool(answers.sets[at, self.rows].any()), False)
+            same("senders", bool(answers.sets[at, self.rows].any()), False)
             return
         echoes: dict[int, Echo] = {}
         for row in self.rows[answers.sets[at, self.rows]]:
@@ -280,7 +318,7 @@ class _Cluster:
                 echo = self.member[row].confirm(chosen, name)
             except Abort:
                 continue
-            echoes[row] = _sent(echo, Echo, self.params, int(self.node[row]), m)
+            echoes[row] = self.cast.sent(echo, Echo, int(self.node[row]), m)
         self._deliver(echoes, answers.echoes[at], collector)
 
     def _answer(self, collector: Leader) -> list[int] | None:
@@ -302,10 +340,10 @@ class _Cluster:
                     able = False
                 else:
                     raise
-            _same(f"whether row {row} answers", able, ready)
+            same(f"whether row {row} answers", able, ready)
             if said is not None and answers.answered[at, row]:
                 name = int(self.node[row])
-                said = _sent(said, Answer, self.params, name, len(self.rows))
+                said = self.cast.sent(said, Answer, name, len(self.rows))
                 collector.collect(said, name)
         try:
             return collector.conclude()[0]
@@ -313,11 +351,7 @@ class _Cluster:
             return None
 
 
-def _sent(message: _M, kind: type[_M], params: Params, peer: int, members: int = 0) -> _M:
-    """Return a message as its receiver decodes it."""
-    return kind.decode(message.encode(), params, peer=peer, members=members)
-
-
-def _same(what: str, found: object, expected: object) -> None:
+def same(what: str, found: object, expected: object) -> None:
+    """Require that parties and arrays agree."""
     if found != expected:
         raise Mismatch(f"{what}: the parties have {found}, the arrays {expected}")

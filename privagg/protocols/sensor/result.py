@@ -14,6 +14,7 @@ from privagg.protocols.sensor.energy import MODELS, Energy, model
 from privagg.protocols.sensor.formation import Formation
 from privagg.protocols.sensor.params import Deployment, Params, Protocol, Radio
 from privagg.protocols.sensor.queries import Query
+from privagg.protocols.sensor.transcript import Transcript
 
 __all__ = ["Costs", "Result", "Step", "guarantee", "paper_messages"]
 
@@ -221,6 +222,8 @@ class Result:
         ``arrays`` or ``parties``.
     insecure_seed : bool
         Whether a seed made the run repeatable: who knows it knows every secret.
+    transcript : Transcript or None
+        Who sent what to whom, if that was asked for.
     """
 
     params: Params
@@ -245,6 +248,7 @@ class Result:
     key_statistics: dict[str, float]
     engine: str
     insecure_seed: bool
+    transcript: Transcript | None = field(default=None, repr=False)
 
     @property
     def secure(self) -> bool:

@@ -13,13 +13,15 @@ from privagg import entropy as entropies
 from privagg._validate import whole
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
-from privagg.protocols.sensor import keypool, network, parties, sums
+from privagg.protocols.sensor import engines, keypool, network, sums
 from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.energy import Energy
 from privagg.protocols.sensor.formation import HELLO_BYTES, STEPS, Alive, Formation, form
 from privagg.protocols.sensor.params import Deployment, Keys, Params, Protocol, Radio, choice
 from privagg.protocols.sensor.queries import Query, QueryKind, fixed_point
+from privagg.protocols.sensor.recorder import Recorder
 from privagg.protocols.sensor.result import Costs, Result, Step, paper_messages
+from privagg.protocols.sensor.transcript import Transcript
 
 __all__ = ["Deaths", "generated_readings", "simulate"]
 
@@ -50,6 +52,7 @@ def simulate(
     deaths: Deaths | None = None,
     engine: str = "arrays",
     allow_insecure: bool = False,
+    transcript: bool = False,
     **changes: Any,
 ) -> Result:
     """Run a protocol on a sensor network and compare what came in with the truth.
@@ -82,10 +85,11 @@ def simulate(
         Node -> step before which it dies, or (epoch, step); see :data:`STEPS`.
     engine : {"arrays", "parties"}
         ``arrays`` computes all clusters at once and encrypts nothing; ``parties`` lets every node
-        do its own work with real keys, message by message, and checks that both agree. Only for
-        ``cpda-field`` and ``mask-cluster``.
+        do its own work with real keys, message by message, and checks that both agree.
     allow_insecure : bool
         Needed for ``cpda``, ``cpda-sen-efficient`` and ``cpda-sen-checked``, which are broken.
+    transcript : bool
+        Keep who sent what to whom: ``result.transcript``. Takes an object a message.
     changes
         Other fields of :class:`Params`: ``corrupt``, ``drops``, ``slices``, ``arithmetic``, ...
 
@@ -123,7 +127,9 @@ def simulate(
         width=asked.width,
         **changes,
     )
-    run = _Run(deployment, params, radio, source, engine)
+    if not isinstance(transcript, bool):
+        raise UsageError("transcript", transcript, "True or False")
+    run = _Run(deployment, params, radio, source, engine, transcript)
     plan = _plan_deaths({} if deaths is None else deaths, deployment.nodes, epochs)
     found: list[Step] = []
     if asked.bisects:
@@ -174,6 +180,7 @@ def simulate(
         key_statistics=run.key_statistics(),
         engine=engine,
         insecure_seed=source.insecure,
+        transcript=run.transcript(),
     )
 
 
@@ -249,14 +256,21 @@ class _Run:
     """What a simulation carries from one epoch to the next."""
 
     def __init__(
-        self, deployment: Deployment, params: Params, radio: Radio, source: Entropy, engine: str
+        self,
+        deployment: Deployment,
+        params: Params,
+        radio: Radio,
+        source: Entropy,
+        engine: str,
+        transcript: bool,
     ) -> None:
         if engine not in ("arrays", "parties"):
             raise UsageError("engine", engine, "'arrays' or 'parties'")
         if engine == "parties":
-            parties.check(params)
+            engines.check(params)
         self.deployment, self.params, self.radio, self.source = deployment, params, radio, source
         self.engine = engine
+        self.recorder = Recorder(params) if transcript else None
         self.network = network.build(deployment, _generator(source.spawn("places")))
         self.air = Air(radio, _generator(source.spawn("air")))
         self.secrets = source.spawn("secrets")
@@ -269,7 +283,7 @@ class _Run:
         self.counts: list[int] = []
         self.covered: list[_Bools] = []
         self.tries: NDArray[np.float64] | None = None
-        self.cast: tuple[Formation, parties.Cast] | None = None
+        self.cast: tuple[Formation, Any] | None = None
         self.pool = keypool.draw(deployment.nodes, source) if params.keys is Keys.POOL else None
 
     def form(self, deaths: Mapping[int, str]) -> Formation:
@@ -281,6 +295,8 @@ class _Run:
             self.network, self.deployment, self.params, alive, self.air, self.forming
         )
         self.formations += 1
+        if self.recorder is not None:
+            self.recorder.formed(self.formation, len(self.counts))
         self.dead |= set(deaths)
         return self.formation
 
@@ -319,14 +335,24 @@ class _Run:
     def batch(self, numbers: NDArray[np.int64], exact: NDArray[Any], formation: Formation) -> None:
         """Run some epochs and keep what came of them."""
         made = sums.run(
-            numbers, exact, formation, self.params, self.air, self.running, self.secrets
+            numbers,
+            exact,
+            formation,
+            self.params,
+            self.air,
+            self.running,
+            self.secrets,
+            record=self.engine == "parties" or self.recorder is not None,
         )
         if self.engine == "parties":
             if self.cast is None or self.cast[0] is not formation:
-                cast = parties.Cast(formation, self.params, self.secrets, self.pool)
+                cast = engines.cast(formation, self.params, self.secrets, self.pool)
                 self.cast = (formation, cast)
             for epoch in range(len(numbers)):
-                self.cast[1].run(made, epoch, len(self.counts) + epoch, numbers[epoch])
+                self.cast[1].run(made, epoch, len(self.counts) + epoch, exact[epoch])
+        if self.recorder is not None:
+            for epoch in range(len(numbers)):
+                self.recorder.ran(made, epoch, len(self.counts) + epoch, formation)
         self.totals += [None if row[0] is None else list(row) for row in made.totals]
         self.true_totals += [int(total) for total in numbers[..., 0].astype(object).sum(axis=1)]
         self.counts += [int(count) for count in made.covered.sum(axis=1)]
@@ -375,6 +401,19 @@ class _Run:
         self.running.send("threshold", nodes, np.ones(len(nodes)), np.full(len(nodes), air), 1.0)
         _, receivers = self.network.around(nodes)
         self.running.receive("threshold", receivers, np.full(len(receivers), air))
+
+    def transcript(self) -> Transcript | None:
+        """Return what was sent, if that was asked for."""
+        if self.recorder is None:
+            return None
+        return Transcript(
+            params=self.params,
+            base_station=self.network.base_station,
+            epochs=len(self.counts),
+            acknowledged=self.radio.retries > 0,
+            insecure_seed=self.source.insecure,
+            entries=tuple(self.recorder.entries),
+        )
 
     def key_statistics(self) -> dict[str, float]:
         """Return how many links are overheard, where keys come from a pool."""

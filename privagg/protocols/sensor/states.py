@@ -6,7 +6,9 @@ new epoch is accepted in every state; one of an epoch that was already answered 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import TypeVar
 
 from privagg.errors import PeerError
 from privagg.protocols.sensor import messages
@@ -33,6 +35,7 @@ class Mode(Enum):
     MASKED = "pairwise masks"
 
 
+_State = TypeVar("_State", bound=Enum)
 _S = MemberState
 _Table = dict[tuple[MemberState, type[Message]], MemberState]
 
@@ -70,7 +73,12 @@ def mode(params: Params) -> Mode:
     return Mode.THRESHOLD if params.drops else Mode.FULL
 
 
-def next_state(table: _Table, state: MemberState, kind: type[Message], peer: int) -> MemberState:
+def next_state(
+    table: Mapping[tuple[_State, type[Message]], _State],
+    state: _State,
+    kind: type[Message],
+    peer: int,
+) -> _State:
     """Return the state that a message leads to.
 
     Raises

@@ -14,6 +14,7 @@ from privagg.protocols.sensor import epochs as running
 from privagg.protocols.sensor import faithful, sound
 from privagg.protocols.sensor.air import Air, Ledger
 from privagg.protocols.sensor.exchange import Answers
+from privagg.protocols.sensor.faithful import Record
 from privagg.protocols.sensor.formation import Formation
 from privagg.protocols.sensor.params import Arithmetic, Params, Protocol
 from privagg.protocols.sensor.uplink import Climb
@@ -22,6 +23,8 @@ __all__ = ["Batch", "run"]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
+
+Drawn = dict[tuple[int, int], list[Record]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class Batch:
         Draws of ``cpda-sen-checked``.
     sliced : Sliced, optional
         Of ``smart``.
+    drawn : dict, optional
+        What the papers' variants drew, if asked for: by epoch and cluster a record a number.
     """
 
     totals: NDArray[Any]
@@ -54,6 +59,7 @@ class Batch:
     climb: Climb
     tried: running.Tried | None = None
     sliced: running.Sliced | None = None
+    drawn: Drawn | None = None
 
 
 def run(
@@ -64,6 +70,7 @@ def run(
     air: Air,
     ledger: Ledger,
     entropy: Entropy,
+    record: bool = False,
 ) -> Batch:
     """Run epochs of a protocol.
 
@@ -77,13 +84,15 @@ def run(
         Where, what, and the losses and counts.
     entropy : Entropy
         Of secrets.
+    record : bool
+        Whether to keep what the papers' variants draw.
     """
     match params.protocol:
         case Protocol.TAG | Protocol.CMT:
             return _tree(numbers, formation, params, air, ledger, entropy)
         case Protocol.SMART:
             return _smart(numbers, formation, params, air, ledger, entropy)
-    return _clusters(numbers, exact, formation, params, air, ledger, entropy)
+    return _clusters(numbers, exact, formation, params, air, ledger, entropy, record)
 
 
 def _total(numbers: _Ints, covered: _Bools) -> NDArray[Any]:
@@ -159,9 +168,7 @@ def _smart(
     # is uniform. It then lies outside what n readings can add up to, but for a chance of
     # 2 n bound / p, which is how the base station notices.
     cut = sliced.arrived | ~np.bool_(acknowledged)
-    taken = cut & climb.reached[:, sliced.origin]
-    added = sliced.arrived & climb.reached[:, sliced.target]
-    whole = (taken == added).all(axis=1)
+    whole = sliced.whole(climb.reached)
     totals = _smart_sums(numbers * takes_part[None, :, None], sliced, climb, params, entropy, cut)
     totals[~whole] = None
     covered = covered & whole[:, None]
@@ -197,10 +204,14 @@ def _clusters(
     air: Air,
     ledger: Ledger,
     entropy: Entropy,
+    record: bool,
 ) -> Batch:
     group = formation.grouping
     epochs, nodes, _width = numbers.shape
-    shared = None if params.protocol.in_field else _faithful(exact, formation, params, entropy)
+    drawn: Drawn | None = {} if record and not params.protocol.in_field else None
+    shared = None
+    if not params.protocol.in_field:
+        shared = _faithful(exact, formation, params, entropy, drawn)
     tried = shared[1] if shared is not None else None
     answers, climb = running.cluster_epochs(formation, params, air, ledger, epochs, tried)
     values = numbers[:, group.node]
@@ -231,11 +242,15 @@ def _clusters(
         counted = counted & finite[:, None]
     covered = np.zeros((epochs, nodes), np.bool_)
     covered[:, group.node] = answers.senders & counted[:, group.cluster]
-    return Batch(np.asarray(totals, object), covered, sums, answers, climb, tried)
+    return Batch(np.asarray(totals, object), covered, sums, answers, climb, tried, drawn=drawn)
 
 
 def _faithful(
-    exact: NDArray[Any], formation: Formation, params: Params, entropy: Entropy
+    exact: NDArray[Any],
+    formation: Formation,
+    params: Params,
+    entropy: Entropy,
+    drawn: Drawn | None,
 ) -> tuple[NDArray[Any], running.Tried | None]:
     """Run the papers' arithmetic in all clusters, whatever arrives; return sums and tries."""
     group = formation.grouping
@@ -249,11 +264,22 @@ def _faithful(
         rows = group.rows_of(clusters, m)
         for column in range(width):
             values = exact[:, group.node[rows], column].reshape(-1, m)
-            done = faithful.run(values, params, entropy)
+            records: list[Record] = []
+            if drawn is not None:
+                for epoch in range(epochs):
+                    records += [_note(drawn, epoch, int(cluster)) for cluster in clusters]
+            done = faithful.run(values, params, entropy, records=records)
             sums[:, clusters, column] = done.total.reshape(epochs, -1)
-            for target, drawn in zip(tries, (done.seed_tries, done.share_tries), strict=True):
-                target[:, clusters] += drawn.reshape(epochs, -1)
+            for target, times in zip(tries, (done.seed_tries, done.share_tries), strict=True):
+                target[:, clusters] += times.reshape(epochs, -1)
             passed[:, clusters] &= done.passed.reshape(epochs, -1)
     if params.protocol is not Protocol.CPDA_SEN_CHECKED:
         return sums, None
     return sums, running.Tried(tries[0], tries[1], passed)
+
+
+def _note(drawn: Drawn, epoch: int, cluster: int) -> Record:
+    """Return a new record of a cluster: of its next number."""
+    record = Record()
+    drawn.setdefault((epoch, cluster), []).append(record)
+    return record

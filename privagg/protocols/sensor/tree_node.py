@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor import channel, checks
 from privagg.protocols.sensor.channel import Keyring
 from privagg.protocols.sensor.messages import Message, Report, element_bytes
-from privagg.protocols.sensor.params import Params
+from privagg.protocols.sensor.params import Arithmetic, Params
 
 __all__ = ["TreeNode"]
 
@@ -43,7 +47,7 @@ class TreeNode:
         self._report_epoch = whole("last_epoch", last_epoch, -1, 2**32 - 1)
         self._reported = False
         self._children: set[int] = set()
-        self._numbers = [0] * params.width
+        self._numbers: list[Any] = [0] * params.width
         self._count = 0
 
     @property
@@ -98,18 +102,21 @@ class TreeNode:
             "report",
         )
         numbers = split(plaintext[:-COUNT_BYTES], self._params, child, "report")
-        checks.elements_are_canonical(numbers, child, self._params, "report")
+        if self._params.arithmetic is not Arithmetic.REAL:
+            checks.elements_are_canonical(numbers, child, self._params, "report")
         count = int.from_bytes(plaintext[-COUNT_BYTES:], "little")
         if self._count + count > self._params.nodes:
             raise PeerError(child, "report", f"{count} readings where there are too few nodes")
         self._children.add(child)
         self._add_own(numbers, count)
 
-    def _add_own(self, numbers: list[int], count: int) -> None:
+    def _add_own(self, numbers: Sequence[Any], count: int) -> None:
         if self._reported:  # a second report would be sealed under the nonce of the first
             raise UsageError("report", "already made", "a sum that is added before it")
-        p = self._params.field.modulus
-        self._numbers = [(a + b) % p for a, b in zip(self._numbers, numbers, strict=True)]
+        added = [a + b for a, b in zip(self._numbers, numbers, strict=True)]
+        if self._params.arithmetic is not Arithmetic.REAL:
+            added = [number % self._params.field.modulus for number in added]
+        self._numbers = added
         self._count += count
 
     def report(self, parent: int) -> Report:
@@ -161,12 +168,32 @@ def message_of(kind: type[_Sent], value: Any) -> _Sent:
     return value
 
 
-def join(numbers: list[int], params: Params) -> bytes:
-    """Write field elements, little-endian."""
+def own_numbers(numbers: Any, params: Params) -> list[int]:
+    """Check what a node adds of its own.
+
+    Raises
+    ------
+    UsageError
+        If the numbers are not as many as `params` says, no whole numbers, or beyond their bound.
+    """
+    if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str | bytes):
+        raise UsageError("numbers", type(numbers).__name__, f"{params.width} whole numbers")
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+    if not whole or len(numbers) != params.width:
+        raise UsageError("numbers", "others", f"{params.width} whole numbers")
+    if any(abs(int(number)) > params.bound for number in numbers):
+        raise UsageError("numbers", "one beyond the bound", f"within {params.bound} either way")
+    return [int(number) for number in numbers]
+
+
+def join(numbers: Sequence[Any], params: Params) -> bytes:
+    """Write field elements, or real numbers, little-endian."""
+    if params.arithmetic is Arithmetic.REAL:
+        return struct.pack(f"<{len(numbers)}{'d' if params.real_bytes == 8 else 'f'}", *numbers)
     return b"".join(number.to_bytes(element_bytes(params), "little") for number in numbers)
 
 
-def split(octets: bytes, params: Params, origin: int, round: str) -> list[int]:
+def split(octets: bytes, params: Params, origin: int, round: str) -> list[Any]:
     """Read as many field elements as a query has; whether they are canonical is not checked here.
 
     Raises
@@ -177,4 +204,9 @@ def split(octets: bytes, params: Params, origin: int, round: str) -> list[int]:
     size = element_bytes(params)
     if len(octets) != size * params.width:
         raise PeerError(origin, round, f"{len(octets)} bytes for {params.width} numbers of {size}")
+    if params.arithmetic is Arithmetic.REAL:
+        real = struct.unpack(f"<{params.width}{'d' if size == 8 else 'f'}", octets)
+        if not np.isfinite(real).all():
+            raise PeerError(origin, round, "a number that is not finite")
+        return list(real)
     return [int.from_bytes(octets[i : i + size], "little") for i in range(0, len(octets), size)]
