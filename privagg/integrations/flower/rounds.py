@@ -135,7 +135,7 @@ class _Round:
         cohort = sorted(places, key=lambda node: places[node])  # stable: the strategy's order
         if len(cohort) < 2:
             raise Abort("nodes of the round", len(cohort), 2)
-        params = self.params = settings.params(len(cohort), dim)
+        params = self.params = self._params(len(cohort), len(nodes), dim)
         members = [places[node] for node in cohort] if signed else []
         told = setup.write(self.job, settings.ranges, params, members)
         model = setup.bound_model(told, contents.content_digest(self.given))
@@ -150,6 +150,17 @@ class _Round:
         if self.server is None:
             return {}
         return {name: len(who) for name, who in self.server.survivors().items()}
+
+    def _params(self, cohort: int, asked: int, dim: int) -> Params:
+        """Return the parameters of the round; too few that have shown who they are is no misuse."""
+        try:
+            return self.settings.params(cohort, dim)
+        except UsageError as error:
+            if cohort == asked:
+                raise
+            raise Abort(
+                f"nodes that have shown who they are ({error.argument})", cohort, asked
+            ) from None
 
     def _phase(self, server: Server, params: Params, cohort: list[int], told: bytes) -> None:
         phase = server.phase

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -171,7 +172,7 @@ class LocalGrid(Grid):
 
     @property
     def run(self):
-        raise NotImplementedError
+        return SimpleNamespace(run_id=1)
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
