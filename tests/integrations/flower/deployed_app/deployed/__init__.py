@@ -1,0 +1,1 @@
+"""The app of the test of the deployment runtime."""

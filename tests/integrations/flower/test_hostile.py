@@ -1,0 +1,502 @@
+"""What must not happen: other models, other ranges, peeking, texts of errors that leave a node."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
+
+import flower_local as local
+import flwr.server.strategy as legacy_strategies
+import flwr.serverapp.strategy as strategies
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
+
+from privagg.errors import Abort, CapacityError, UsageError
+from privagg.integrations.flower import (
+    Policy,
+    Ranges,
+    SecAggGrid,
+    SecAggWorkflow,
+    check_strategy,
+    secagg_mod,
+)
+from privagg.integrations.flower.setup import KEY
+
+SECRET = "4711.0815"
+
+
+def strategy(**more):
+    return FedAvg(**({"fraction_evaluate": 0.0} | more))
+
+
+def start(inner, settings=None, chosen=None, rounds=1):
+    chosen = strategy() if chosen is None else chosen
+    grid = SecAggGrid(inner, chosen, local.settings() if settings is None else settings)
+    result = chosen.start(grid, local.record_of(local.initial_arrays()), num_rounds=rounds)
+    return grid, result
+
+
+def replying(*, arrays=None, metrics=None, config=None):
+    """An app whose node 1 answers something else."""
+
+    def train(message, context):
+        number = int(context.node_config["partition-id"])
+        given = {k: a.numpy() for k, a in message.content["arrays"].items()}
+        new = local.record_of(local.update_of(number, given, 1))
+        values = {"train_loss": 1.0, "num-examples": 10}
+        if number == 1 and arrays is not None:
+            new = arrays(new)
+        if number == 1 and metrics is not None:
+            values |= metrics
+        records = {"arrays": new, "metrics": MetricRecord(values)}
+        if number == 1 and config is not None:
+            records["config"] = ConfigRecord(config)
+        return Message(RecordDict(records), reply_to=message)
+
+    return train
+
+
+def changed(name, value):
+    def change(record):
+        arrays = {key: array.numpy().copy() for key, array in record.items()}
+        arrays[name].flat[0] = value
+        return local.record_of(arrays)
+
+    return change
+
+
+def renamed(record):
+    return ArrayRecord({key + "_": array for key, array in record.items()})
+
+
+def shorter(record):
+    arrays = {key: array.numpy() for key, array in record.items()}
+    arrays["bias"] = arrays["bias"][:-1]
+    return local.record_of(arrays)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"arrays": changed("weight", 9.0)},
+        {"arrays": changed("weight", np.nan)},
+        {"arrays": changed("bias", np.inf)},
+        {"arrays": renamed},
+        {"arrays": shorter},
+        {"metrics": {"num-examples": 1001}},
+        {"metrics": {"num-examples": -1}},
+        {"metrics": {"num-examples": 0.5}},
+        {"metrics": {"train_loss": 10.5}},
+        {"metrics": {"undeclared": 0.5}},
+        {"config": {"note": SECRET}},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_what_does_not_fit_is_never_sent(wrong):
+    inner = local.LocalGrid(local.message_api_app(local.mod(), train=replying(**wrong)), 5)
+    grid, _ = start(inner, local.settings(training_deadline=0.2))
+    (report,) = grid.reports
+    assert report.count == 4
+    assert report.failures == {"privagg: this node's own input or configuration does not fit": 1}
+    (reply,) = [
+        reply for number, at, _, reply in inner.seen if number == 1 and at == "masked-input"
+    ]
+    assert not reply.has_content()
+    assert KEY not in inner.contexts[101].state
+
+
+def test_clipping_has_to_be_said_and_is_counted_on_the_node(caplog):
+    train = replying(arrays=changed("weight", 9.0))
+    app = local.message_api_app(local.mod(out_of_range="clip"), train=train)
+    with caplog.at_level(logging.WARNING, "privagg.flower"):
+        grid, _ = start(local.LocalGrid(app, 4))
+    assert grid.reports[0].count == 4
+    assert "1 of 44 coordinates were clipped" in caplog.text
+
+
+def test_texts_of_errors_stay_on_the_node():
+    def train(message, context):
+        raise RuntimeError(SECRET)
+
+    inner = local.LocalGrid(local.message_api_app(local.mod(), train=train), 4)
+    grid, _ = start(inner)
+    errors = [reply.error for *_, reply in inner.seen if reply.has_error()]
+    assert {error.reason for error in errors} == {"privagg: the client's own code failed"}
+    assert SECRET not in str(grid.reports)
+    assert "left" in grid.reports[0].error
+
+
+@pytest.mark.parametrize("threat", ["active", "semi-honest"])
+def test_a_node_shown_another_model_makes_the_round_fail(threat):
+    """The server singles one node out: its masks do not cancel, and the sum is noise."""
+
+    def before(number, stage, message):
+        if number == 2 and stage == "masked-input":
+            arrays = {k: a.numpy().copy() for k, a in message.content["arrays"].items()}
+            arrays["weight"] = np.zeros_like(arrays["weight"])
+            message.content["arrays"] = local.record_of(arrays)
+        return message
+
+    inner = local.LocalGrid(local.message_api_app(local.mod(threat)), 5, before=before)
+    grid, result = start(inner, local.settings(threat))
+    assert grid.reports[0].count == 0
+    assert grid.reports[0].error
+    assert len(result.arrays) == 0
+
+
+def test_a_configuration_of_ones_own_counts_as_another_model():
+    def before(number, stage, message):
+        if number == 2 and stage == "masked-input":
+            message.content["config"]["lr"] = 0.0
+        return message
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 5, before=before)
+    grid, _ = start(inner)
+    assert grid.reports[0].error
+
+
+def test_different_contents_are_refused_before_anything_is_sent():
+    class Single(FedAvg):
+        def configure_train(self, server_round, arrays, config, grid):
+            messages = list(super().configure_train(server_round, arrays, config, grid))
+            messages[0].content = RecordDict(
+                {"arrays": arrays, "config": ConfigRecord({"lr": 0.0, "server-round": 1})}
+            )
+            return messages
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    with pytest.raises(UsageError, match="different contents"):
+        start(inner, chosen=Single(fraction_evaluate=0.0))
+    assert inner.seen == []
+
+
+class Peeking(FedAvg):
+    """Looks at every reply it is given."""
+
+    def aggregate_train(self, server_round, replies):
+        self.seen = list(replies)
+        return super().aggregate_train(server_round, self.seen)
+
+
+def test_a_strategy_that_peeks_sees_the_mean_only():
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    chosen = Peeking(fraction_evaluate=0.0)
+    start(inner, chosen=chosen)
+    (reply,) = chosen.seen
+    metrics = reply.content["metrics"]
+    assert metrics["num-examples"] == sum(map(local.weight_of, range(4)))
+    losses, weights = zip(
+        *((local.loss_of(n, 1), local.weight_of(n)) for n in range(4)), strict=True
+    )
+    assert metrics["train_loss"] == pytest.approx(np.average(losses, weights=weights), abs=4e-4)
+
+
+def test_a_strategy_that_asks_nodes_behind_the_protocols_back_gets_nothing():
+    class Behind(FedAvg):
+        def configure_train(self, server_round, arrays, config, grid):
+            messages = list(super().configure_train(server_round, arrays, config, grid))
+            grid.push_messages(messages)
+            return messages
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    with pytest.raises(UsageError, match="push_messages"):
+        start(inner, chosen=Behind(fraction_evaluate=0.0))
+    # Nor through Flower's own grid: the clients refuse.
+    chosen = strategy()
+    record = local.record_of(local.initial_arrays())
+    plain = chosen.configure_train(1, record, ConfigRecord(), inner)
+    replies = list(inner.send_and_receive(plain))
+    assert [reply.error.reason for reply in replies] == [
+        "privagg: refused what the server sent"
+    ] * 4
+
+
+def test_the_server_cannot_choose_less_than_the_clients_policy():
+    for settings, policy in (
+        (local.settings(), local.policy(min_cohort=6)),
+        (local.settings(), local.policy(max_corrupt=2, min_cohort=4)),
+    ):
+        inner = local.LocalGrid(local.message_api_app(local.mod(policy=policy)), 5)
+        grid, _ = start(inner, settings)
+        assert grid.reports[0].error
+        assert set(grid.reports[0].failures) <= {
+            "privagg: refused what the server sent",
+            "privagg: this node's own input or configuration does not fit",
+        }
+        assert "masked-input" not in {at for _, at, _, _ in inner.seen}
+
+
+def test_ranges_that_differ_are_refused_before_training():
+    other = Ranges(clip=2.0, max_weight=1000, metrics={"train_loss": 10.0})
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    grid, _ = start(inner, local.settings(ranges=other))
+    assert grid.reports[0].failures["privagg: refused what the server sent"] == 4
+
+
+def test_a_semi_honest_server_is_refused_by_clients_that_did_not_say_so():
+    inner = local.LocalGrid(local.message_api_app(local.mod("active")), 4)
+    grid, _ = start(inner, local.settings("semi-honest"))
+    assert grid.reports[0].failures["privagg: refused what the server sent"] == 4
+
+
+def test_an_identity_outside_the_roster_does_not_take_part():
+    from privagg import keys
+
+    def identity(context):
+        number = int(context.node_config["partition-id"])
+        return keys.Identity(b"s" * 32) if number == 0 else local.IDENTITIES[number]
+
+    inner = local.LocalGrid(local.message_api_app(local.mod(identity=identity)), 5)
+    grid, _ = start(inner)
+    assert grid.reports[0].cohort == 5
+    assert grid.reports[0].count == 4
+
+
+@pytest.mark.parametrize("lie", ["place", "signature", "stolen"])
+def test_a_node_that_claims_anothers_identity_does_not_take_part(lie):
+    seen = {}
+
+    def after(number, stage, reply):
+        if stage == "enrol":
+            record = reply.content[KEY]
+            seen[number] = dict(record)
+            if number == 4:
+                if lie == "place":
+                    record["place"] = 0
+                elif lie == "signature":
+                    record["signature"] = bytes(64)
+                else:  # answers to another nonce are worth nothing
+                    reply.content[KEY] = ConfigRecord(seen[0])
+        return reply
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 5, after=after)
+    grid, _ = start(inner)
+    assert grid.reports[0].failures["an identity that is not the roster's"] == 1
+    assert grid.reports[0].count == 4
+
+
+def test_late_and_foreign_messages_change_nothing():
+    """Every message of a first round comes once more in a second; the second is not disturbed."""
+    old = []
+
+    def before(number, stage, message):
+        if number == 1:
+            if stage in ("share-keys", "masked-input", "survivors", "unmasking"):
+                for earlier in [one for at, one in old if at == stage]:
+                    context = inner.contexts[101]
+                    reply = inner.app(earlier, context)
+                    assert reply.has_error()
+            old.append((stage, message))
+        return message
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4, before=before)
+    grid, _ = start(inner, rounds=2)
+    assert [report.count for report in grid.reports] == [4, 4]
+
+
+def test_malformed_replies_leave_a_node_out():
+    def after(number, stage, reply):
+        if number == 3 and stage == "share-keys":
+            reply.content[KEY]["data"] = b"\0" + reply.content[KEY]["data"][1:]
+        return reply
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 5, after=after)
+    grid, _ = start(inner)
+    assert grid.reports[0].count == 4
+    assert grid.reports[0].failures["a reply that is refused"] == 1
+
+
+def test_an_abort_is_raised_where_asked():
+    inner = local.LocalGrid(
+        local.message_api_app(local.mod()),
+        4,
+        before=lambda n, at, m: None if at == "masked-input" else m,
+    )
+    with pytest.raises(Abort):
+        start(inner, local.settings(on_abort="raise", training_deadline=0.1))
+
+
+NEW = ("Krum", "MultiKrum", "Bulyan", "FedMedian", "FedTrimmedAvg", "QFedAvg", "FedXgbBagging")
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_strategies_that_need_single_updates_are_refused(name):
+    more = {"client_learning_rate": 0.1} if name == "QFedAvg" else {}
+    try:
+        chosen = getattr(strategies, name)(**more)
+    except TypeError:
+        chosen = object.__new__(getattr(strategies, name))
+    with pytest.raises(UsageError, match=f"{name} cannot work under secure aggregation"):
+        check_strategy(chosen)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DifferentialPrivacyServerSideFixedClipping",
+        "DifferentialPrivacyServerSideAdaptiveClipping",
+        "DifferentialPrivacyClientSideFixedClipping",
+        "DifferentialPrivacyClientSideAdaptiveClipping",
+    ],
+)
+@pytest.mark.parametrize("module", [strategies, legacy_strategies], ids=["new", "legacy"])
+def test_privacy_on_the_server_is_refused(module, name):
+    chosen = object.__new__(getattr(module, name))
+    with pytest.raises(UsageError, match="cannot work under secure aggregation"):
+        check_strategy(chosen)
+
+
+@pytest.mark.parametrize(
+    "name", ["Krum", "Bulyan", "FedMedian", "FedTrimmedAvg", "QFedAvg", "FedXgbBagging"]
+)
+def test_legacy_strategies_that_need_single_updates_are_refused(name):
+    chosen = object.__new__(getattr(legacy_strategies, name))
+    with pytest.raises(UsageError, match="cannot work under secure aggregation"):
+        check_strategy(chosen)
+
+
+def test_every_strategy_of_flower_is_decided_upon():
+    """A release with new ones makes this fail, and they are looked at."""
+    from privagg.integrations.flower.strategies import ALLOWED, REFUSED
+
+    known = {*ALLOWED, *REFUSED, "Strategy", "Result", "FedAvgAndroid"}
+    for module in (strategies, legacy_strategies):
+        assert set(module.__all__) <= known
+
+
+@pytest.mark.parametrize("chosen", [object(), "FedAvg", None])
+def test_what_is_no_strategy_of_flower_is_refused(chosen):
+    with pytest.raises(UsageError, match="strategy"):
+        check_strategy(chosen)
+
+
+def test_strategies_and_ranges_have_to_fit():
+    with pytest.raises(UsageError, match="weight_key"):
+        check_strategy(strategy(weighted_by_key="examples"), local.RANGES)
+    with pytest.raises(UsageError, match="fraction_evaluate"):
+        check_strategy(FedAvg(), Ranges(clip=1.0, max_weight=10))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"clip": 0.0},
+        {"clip": -1.0},
+        {"clip": np.nan},
+        {"clip": np.inf},
+        {"clip": True},
+        {"clip": "1"},
+        {"max_weight": 0},
+        {"max_weight": 2.5},
+        {"max_weight": True},
+        {"metrics": {"loss": 0.0}},
+        {"metrics": {"num-examples": 1.0}},
+        {"metrics": ["loss"]},
+        {"evaluate_metrics": {1: 1.0}},
+        {"array_clips": {"w": -1.0}},
+        {"weight_key": ""},
+    ],
+    ids=str,
+)
+def test_ranges_are_checked_when_declared(wrong):
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        Ranges(**({"clip": 1.0, "max_weight": 10} | wrong))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ranges": {}},
+        {"roster": None},
+        {"threat": "none"},
+        {"value_bits": 0},
+        {"value_bits": 33},
+        {"deadline": 0},
+        {"training_deadline": -1.0},
+        {"deadline": True},
+        {"on_abort": "ignore"},
+        {"dropout": 2.0},
+        {"corrupt": "x"},
+    ],
+    ids=str,
+)
+def test_settings_are_checked_when_made(wrong):
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        local.settings(**wrong)
+
+
+def test_a_sum_that_could_wrap_is_refused_before_sending():
+    ranges = Ranges(clip=1.0, max_weight=2**31, metrics={"train_loss": 10.0})
+    inner = local.LocalGrid(local.message_api_app(local.mod(ranges=ranges)), 4)
+    with pytest.raises(CapacityError):
+        start(inner, local.settings(ranges=ranges, value_bits=32))
+    assert {at for _, at, _, _ in inner.seen} == {"enrol"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [
+        ("ranges", {"ranges": None}),
+        ("policy", {"policy": None}),
+        ("policy.roster", {"policy": Policy(min_cohort=3, max_corrupt=0)}),
+        ("threat", {"threat": "brave"}),
+        ("out_of_range", {"out_of_range": "wrap"}),
+        ("plain", {"plain": "query"}),
+    ],
+)
+def test_the_mods_arguments_are_checked(argument, wrong):
+    chosen = {"ranges": local.RANGES, "policy": local.policy()} | wrong
+    with pytest.raises(UsageError, match=argument.replace(".", r"\.")):
+        secagg_mod(**chosen)
+
+
+def test_the_grids_arguments_are_checked():
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    settings = local.settings()
+    for grid, chosen, what in (
+        (object(), strategy(), settings),
+        (inner, object(), settings),
+        (inner, strategy(), {}),
+        (SecAggGrid(inner, strategy(), settings), strategy(), settings),
+    ):
+        with pytest.raises(UsageError):
+            SecAggGrid(grid, chosen, what)
+    with pytest.raises(UsageError, match="settings"):
+        SecAggWorkflow({})
+    wrapped = SecAggGrid(inner, strategy(), settings)
+    query = Message(RecordDict(), 100, "query")
+    with pytest.raises(UsageError, match="type query"):
+        wrapped.send_and_receive([query])
+    with pytest.raises(UsageError, match="pull_messages"):
+        wrapped.pull_messages(["1"])
+    assert wrapped.send_and_receive([]) == []
+
+
+def test_a_plain_message_type_is_answered_where_allowed():
+    app = local.message_api_app(local.mod(plain=("query",)))
+
+    @app.query()
+    def query(message, context):
+        return Message(RecordDict({"config": ConfigRecord({"up": True})}), reply_to=message)
+
+    inner = local.LocalGrid(app, 1)
+    (reply,) = inner.send_and_receive([Message(RecordDict(), 100, "query")])
+    assert reply.content["config"]["up"] is True
+
+
+def test_timeouts_hold_whatever_the_deadlines_are():
+    import time
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4, before=lambda n, at, m: None)
+    chosen = strategy()
+    grid = SecAggGrid(inner, chosen, local.settings(deadline=60.0))
+    messages = chosen.configure_train(
+        1, local.record_of(local.initial_arrays()), ConfigRecord(), grid
+    )
+    began = time.monotonic()
+    assert grid.send_and_receive(messages, timeout=0.2) == []
+    assert time.monotonic() - began < 30
