@@ -95,6 +95,8 @@ def run_round(
             raise
         aggregate, error = None, str(problem)
         _log.warning("%s round aborted, the model stays as it is: %s", job, error)
+    for reason, count in post.failures.items():
+        _log.warning("%s: %d of %d nodes: %s", job, count, len(nodes), reason)
     report = RoundReport(
         job=job,
         cohort=len(nodes),

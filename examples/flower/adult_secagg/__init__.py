@@ -1,0 +1,1 @@
+"""Logistic regression on a census table, federated, under secure aggregation."""
