@@ -12,7 +12,14 @@ from click.core import ParameterSource
 from privagg.cli.common import Options, command, emit, progress
 from privagg.errors import UsageError
 
-__all__ = ["field_command", "ldp_command", "prg_command", "secagg_command", "sensor_command"]
+__all__ = [
+    "field_command",
+    "flower_command",
+    "ldp_command",
+    "prg_command",
+    "secagg_command",
+    "sensor_command",
+]
 
 _AGAINST: Callable[[Any], Any] = click.option(
     "--against",
@@ -262,4 +269,32 @@ def sensor_command(
         values["logs"] = logs
     with progress(options) as step:
         report = sensor.bench(parts=part or sensor.PARTS, **values, step=step)
+    emit(report, options)
+
+
+@command(
+    "flower",
+    examples=["privagg bench flower", "privagg bench flower --nodes 10 --dropped 1 --json"],
+)
+@_count("--nodes", 20, "Nodes of the round.")
+@_count("--dim", 100_000, "Parameters of the model.")
+@click.option(
+    "--dropped",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="INT",
+    help="Nodes lost while they train.",
+)
+@_repeats(3)
+def flower_command(options: Options, **values: int) -> None:
+    """Time one round in Flower, by our workflow and by its own SecAgg+.
+
+    The CPU time of all parties and the bytes that nodes send, on the same job in one run. Flower
+    must be installed.
+    """
+    from privagg.bench import flower_round
+
+    with progress(options) as step:
+        report = flower_round.bench(**values, step=step)
     emit(report, options)

@@ -218,7 +218,7 @@ class SecAggMod:
             raise UsageError("reply", "an error", "a content")
         update = contents.update_of(answer.content, job, self._ranges, legacy=legacy)
         vector = contents.vector_of(update, model, job, self._ranges)
-        outside = int((abs(vector) > 1).sum())
+        outside = max(vector.max(), -vector.min()) > 1
         if outside and not self._clips:
             raise UsageError(
                 "update",
@@ -228,7 +228,7 @@ class SecAggMod:
             )
         reply = client.masked_input(bundle, vector, weight=update.weight, model=digest)
         if outside:
-            _log.warning("%d of %d coordinates were clipped", outside, len(vector))
+            _log.warning("%d of %d coordinates were clipped", client.clipped, len(vector))
         return reply
 
     def _client(self, job: Job, told: bytes, context: Context) -> tuple[Client, Params]:

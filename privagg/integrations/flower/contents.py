@@ -113,7 +113,8 @@ def vector_of(update: Update, model: Arrays, job: Job, ranges: Ranges) -> NDArra
     Returns
     -------
     (dim,) float64 array
-        Honest coordinates lie in [-1, 1]: see :meth:`Ranges.scales`.
+        Coordinates within their ranges lie in [-1, 1]. First those of the arrays in their order,
+        in training; then the metrics.
 
     Raises
     ------
@@ -126,7 +127,8 @@ def vector_of(update: Update, model: Arrays, job: Job, ranges: Ranges) -> NDArra
         found = ", ".join(sorted(update.metrics)) or "none"
         allowed = ", ".join(wanted) or "none"
         raise UsageError("metrics", found, allowed, "Declare each with its range in Ranges.")
-    parts: list[NDArray[np.float64]] = []
+    vector = np.empty(ranges.dim(job, model))
+    at = 0
     if job == "train":
         if list(update.arrays) != list(model):
             raise UsageError("arrays", "other names", "those of the model, in its order")
@@ -135,10 +137,14 @@ def vector_of(update: Update, model: Arrays, job: Job, ranges: Ranges) -> NDArra
                 raise UsageError(
                     f"arrays[{name!r}]", f"shape {array.shape}", f"{model[name].shape}"
                 )
-            parts.append((_floats(name, array) - _floats(name, model[name])).reshape(-1))
-    parts.append(np.array([update.metrics[name] for name in wanted], np.float64))
-    vector = np.concatenate(parts) / ranges.scales(job, model)
-    if not np.isfinite(vector).all():
+            part = vector[at : at + array.size]
+            part[:] = _numbers_of(name, array)
+            part -= _numbers_of(name, model[name])
+            part /= ranges.clip_of(name)
+            at += array.size
+    vector[at:] = [update.metrics[name] / magnitude for name, magnitude in wanted.items()]
+    # A NaN anywhere makes both ends of the range one.
+    if not np.isfinite([vector.min(), vector.max()]).all():
         raise UsageError("update", "a NaN or an infinity", "finite numbers")
     return vector
 
@@ -163,17 +169,20 @@ def mean_reply(
     model : dict of name to array
         The parameters that all were given. Floats keep their dtype; means of integers are float64.
     """
-    values = mean * ranges.scales(job, model)
     arrays: Arrays = {}
     at = 0
     if job == "train":
         for name, array in model.items():
-            new = array + values[at : at + array.size].reshape(array.shape)
+            moved = mean[at : at + array.size].reshape(array.shape) * ranges.clip_of(name)
+            new = array + moved
             arrays[name] = np.asarray(
                 new, array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
             )
             at += array.size
-    metrics = dict(zip(ranges.of(job), map(float, values[at:]), strict=True))
+    metrics = {
+        name: float(value) * magnitude
+        for (name, magnitude), value in zip(ranges.of(job).items(), mean[at:], strict=True)
+    }
     if legacy:
         return _legacy_reply(arrays, weight, metrics, job)
     metric_record = MetricRecord({**metrics, ranges.weight_key: weight})
@@ -204,10 +213,10 @@ def _arrays(record: ArrayRecord) -> Arrays:
     return {name: array.numpy() for name, array in record.items() if name != _EMPTY}
 
 
-def _floats(name: str, array: NDArray[Any]) -> NDArray[np.float64]:
+def _numbers_of(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise UsageError(f"arrays[{name!r}]", f"dtype {array.dtype}", "integers or floats")
-    return array.astype(np.float64)
+    return array.reshape(-1)
 
 
 def _weight(value: object) -> int:

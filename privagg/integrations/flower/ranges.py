@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,30 +87,32 @@ class Ranges:
         """Return the magnitudes of the metrics that `job` adds up, by name in order."""
         return dict(self.metrics if job == "train" else self.evaluate_metrics)
 
-    def scales(self, job: Job, arrays: Mapping[str, NDArray[np.generic]]) -> NDArray[np.float64]:
-        """Return what each coordinate is divided by, so that all lie in [-1, 1].
+    def clip_of(self, array: str) -> float:
+        """Return the largest magnitude of a coordinate of this array's update."""
+        return self.array_clips.get(array, self.clip)
+
+    def dim(self, job: Job, arrays: Mapping[str, NDArray[Any]]) -> int:
+        """Return how many numbers a client contributes: of its update, and its metrics.
 
         Parameters
         ----------
         job : {"train", "evaluate"}
             What is aggregated.
         arrays : mapping of name to array
-            The parameters; only their sizes count. Not looked at in evaluation.
+            The parameters; only their sizes count, and in training only.
 
-        Returns
-        -------
-        (dim,) float64 array
-            First the coordinates of the arrays in their order, in training; then the metrics.
+        Raises
+        ------
+        UsageError
+            If an array has a clip of its own but is not there.
         """
-        parts = []
-        if job == "train":
-            unknown = sorted(set(self.array_clips) - set(arrays))
-            if unknown:
-                raise UsageError("array_clips", ", ".join(unknown), "names of the model's arrays")
-            for name, array in arrays.items():
-                parts.append(np.full(array.size, self.array_clips.get(name, self.clip)))
-        parts.append(np.array(list(self.of(job).values()), np.float64))
-        return np.concatenate(parts)
+        metrics = len(self.of(job))
+        if job == "evaluate":
+            return metrics
+        unknown = sorted(set(self.array_clips) - set(arrays))
+        if unknown:
+            raise UsageError("array_clips", ", ".join(unknown), "names of the model's arrays")
+        return sum(array.size for array in arrays.values()) + metrics
 
     def record(self) -> dict[str, object]:
         """Return plain values from which an equal object is made."""

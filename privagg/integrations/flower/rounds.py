@@ -127,7 +127,7 @@ class _Round:
     def run(self, nodes: Sequence[int], enrolled: Enrolled) -> Aggregate:
         """Play the round to its end, and return what the sum says."""
         settings = self.settings
-        dim = len(settings.ranges.scales(self.job, self.model))
+        dim = settings.ranges.dim(self.job, self.model)
         if dim == 0:
             raise UsageError(
                 "evaluate_metrics", "none", "the metrics that clients evaluate", "See Ranges."
