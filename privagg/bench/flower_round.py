@@ -339,7 +339,7 @@ def _grid_of(job: _Job, mod: Any) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the loggers' words on rounds and lost nodes out of what is shown."""
-    loggers = [logging.getLogger(name) for name in ("flwr", "privagg.flower")]
+    loggers = [logging.getLogger(name) for name in ("flwr", "privagg.integrations.flower")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

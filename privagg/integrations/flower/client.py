@@ -39,7 +39,7 @@ IDENTITY_CONFIG = "privagg-identity"
 _MOD_FAILED = 6
 """Flower's error code for a mod that cannot go on."""
 
-_log = logging.getLogger("privagg.flower")
+_log = logging.getLogger("privagg.integrations.flower")
 
 IdentitySource = Signer | Callable[[Context], Signer] | None
 CallNext = Callable[[Message, Context], Message]

@@ -24,7 +24,7 @@ from privagg.protocols.secagg import Directory, Params, Phase, Server, Threat, m
 
 __all__ = ["Enrolled", "run_round"]
 
-_log = logging.getLogger("privagg.flower")
+_log = logging.getLogger("privagg.integrations.flower")
 
 
 @dataclass

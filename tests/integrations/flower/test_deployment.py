@@ -1,4 +1,4 @@
-"""Flower's deployment runtime on this machine: a SuperLink, three SuperNodes, one killed."""
+"""Flower's deployment runtime on this machine, with TLS: three SuperNodes, one of them killed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
+
+from flower_tls import write_certificates
 
 import privagg
 from privagg import keyfiles, keys
@@ -107,14 +109,21 @@ def test_a_supernode_killed_while_it_trains_is_left_out(tmp_path, environment, s
     for number, identity in enumerate(identities):
         keyfiles.write_identity(tmp_path / f"{number}.key", identity)
     Roster(identity.public for identity in identities).save(tmp_path / "roster.json")
+    write_certificates(tmp_path)
     Path(environment["FLWR_HOME"], "config.toml").write_text(
         '[superlink]\ndefault = "here"\n\n'
-        f'[superlink.here]\naddress = "127.0.0.1:{link}"\ninsecure = true\n'
+        f'[superlink.here]\naddress = "127.0.0.1:{link}"\n'
+        f'root-certificates = "{tmp_path / "ca.pem"}"\n'
     )
     processes = started(
         "superlink",
         "flower-superlink",
-        "--insecure",
+        "--ssl-ca-certfile",
+        "ca.pem",
+        "--ssl-certfile",
+        "server.pem",
+        "--ssl-keyfile",
+        "server.key",
         "--port",
         str(link),
         "--disable-runtime-dependency-installation",
@@ -130,7 +139,8 @@ def test_a_supernode_killed_while_it_trains_is_left_out(tmp_path, environment, s
         started(
             f"supernode-{number}",
             "flower-supernode",
-            "--insecure",
+            "--root-certificates",
+            "ca.pem",
             "--superlink",
             f"127.0.0.1:{link}",
             "--port",

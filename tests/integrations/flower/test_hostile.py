@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_never_sent(wrong):
 def test_clipping_has_to_be_said_and_is_counted_on_the_node(caplog):
     train = replying(arrays=changed("weight", 9.0))
     app = local.message_api_app(local.mod(out_of_range="clip"), train=train)
-    with caplog.at_level(logging.WARNING, "privagg.flower"):
+    with caplog.at_level(logging.WARNING, "privagg.integrations.flower"):
         grid, _ = start(local.LocalGrid(app, 4))
     assert grid.reports[0].count == 4
     assert "1 of 44 coordinates were clipped" in caplog.text

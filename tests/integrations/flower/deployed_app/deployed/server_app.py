@@ -23,7 +23,7 @@ def main(grid, context):
         corrupt=0.0,
         dropout=0.34,
         deadline=60.0,
-        training_deadline=15.0,
+        training_deadline=20.0,
     )
     secure = SecAggGrid(grid, strategy, settings)
     initial = ArrayRecord({"w": Array(np.linspace(-1, 1, 50, dtype=np.float32))})
