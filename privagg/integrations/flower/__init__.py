@@ -10,14 +10,12 @@ and metrics the server learns nothing but the weighted mean over at least ``min_
 and the sum of the weights.
 """
 
+from importlib.util import find_spec
+
 from privagg.errors import UsageError
 
-try:
-    import flwr.app as _flwr_app  # noqa: F401
-except ModuleNotFoundError as _error:
-    raise UsageError(
-        "flwr", "not installed", "the package flwr", "pip install 'privagg[flower]'"
-    ) from _error
+if find_spec("flwr") is None:
+    raise UsageError("flwr", "not installed", "the package flwr", "pip install 'privagg[flower]'")
 
 from privagg.integrations.flower.client import SecAggMod, secagg_mod
 from privagg.integrations.flower.grid import SecAggGrid

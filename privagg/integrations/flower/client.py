@@ -18,7 +18,7 @@ from privagg.errors import Abort, PeerError, UsageError
 from privagg.integrations.flower import contents, setup
 from privagg.integrations.flower.ranges import Job, Ranges
 from privagg.integrations.flower.settings import threat_of
-from privagg.integrations.flower.setup import KEY
+from privagg.integrations.flower.setup import KEY, REASONS
 from privagg.protocols import secagg
 from privagg.protocols.secagg import (
     Client,
@@ -326,14 +326,14 @@ def _redacted(error: Exception) -> str:
     """Return the class of a failure; what this node may know of it goes to its own log."""
     if isinstance(error, PeerError):
         _log.warning("refused: %s", error)
-        return "privagg: refused what the server sent"
+        return REASONS["refused"]
     if isinstance(error, Abort):
         _log.warning("aborted: %s", error)
-        return "privagg: too few nodes are left"
+        return REASONS["aborted"]
     if isinstance(error, UsageError):
         # What was found may be a number of the update.
         _log.error("%s: allowed: %s. %s", error.argument, error.allowed, error.hint)
-        return "privagg: this node's own input or configuration does not fit"
+        return REASONS["unfit"]
     _log.error("%s in the client's own code", type(error).__name__)
     _log.debug("its traceback", exc_info=error)
-    return "privagg: the client's own code failed"
+    return REASONS["failed"]

@@ -21,6 +21,7 @@ from privagg.protocols.secagg import Directory, Graph, Params, Threat
 
 __all__ = [
     "KEY",
+    "REASONS",
     "Setup",
     "SubRoster",
     "accepted",
@@ -32,6 +33,14 @@ __all__ = [
 
 KEY = "privagg.secagg"
 """Name of the record that carries the protocol in Flower's messages, and of a client's state."""
+
+REASONS = {
+    "refused": "privagg: refused what the server sent",
+    "aborted": "privagg: too few nodes are left",
+    "unfit": "privagg: this node's own input or configuration does not fit",
+    "failed": "privagg: the client's own code failed",
+}
+"""All that a client says of a failure: its text could quote the client's data."""
 
 _VERSION = 1
 

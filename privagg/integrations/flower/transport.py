@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from privagg.integrations.flower.setup import KEY
+from privagg.integrations.flower.setup import KEY, REASONS
 
 __all__ = ["Post"]
 
@@ -86,10 +86,10 @@ class Post:
 
     def _record(self, reply: Message) -> ConfigRecord | None:
         if reply.has_error():
-            reason = reply.error.reason or ""
+            reason = reply.error.reason
             # Of errors that are not ours, the code says enough: their text may be a client's.
-            known = reason if reason.startswith("privagg: ") else f"Flower error {reply.error.code}"
-            self.failures[known[:100]] += 1
+            known = reason if reason in REASONS.values() else f"Flower error {reply.error.code}"
+            self.failures[str(known)] += 1
             return None
         record = reply.content.config_records.get(KEY)
         if record is None:

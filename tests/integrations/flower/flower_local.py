@@ -5,6 +5,7 @@ The state of a node is taken apart and put together between messages, as in a ne
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 from collections.abc import Callable, Iterable
@@ -14,7 +15,6 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
-from flwr.supercore.task_identity import TaskIdentity
 
 from privagg import keys
 from privagg.integrations.flower import Policy, Ranges, Roster, Settings, secagg_mod
@@ -25,17 +25,19 @@ RANGES = Ranges(
     clip=1.0, max_weight=1000, metrics={"train_loss": 10.0}, evaluate_metrics={"accuracy": 1.0}
 )
 IDENTITIES = tuple(
-    keys.Identity(hashlib.sha256(b"node %d" % number).digest()) for number in range(12)
+    keys.Identity(hashlib.sha256(b"node %d" % number).digest()) for number in range(20)
 )
 ROSTER = Roster(identity.public for identity in IDENTITIES)
 
 _KINDS = {
-    number: kind.round
-    for number, kind in (
-        (1, messages.Start),
-        (3, messages.KeyRoster),
-        (5, messages.ShareBundle),
-        (9, messages.SignatureSet),
+    kind.kind: kind.round
+    for kind in (
+        messages.Start,
+        messages.GraphRequest,
+        messages.GraphChallenge,
+        messages.KeyRoster,
+        messages.ShareBundle,
+        messages.SignatureSet,
     )
 }
 
@@ -149,8 +151,11 @@ class LocalGrid(Grid):
     """
 
     def __init__(self, app, nodes, *, before: Hook | None = None, after: Hook | None = None):
-        # Flower's messages ask whose process they are made in.
-        TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+        with contextlib.suppress(ModuleNotFoundError):  # releases whose messages need none
+            from flwr.supercore.task_identity import TaskIdentity
+
+            # Flower's messages ask whose process they are made in.
+            TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.app = app
         self.before, self.after = before, after
         self.contexts = {

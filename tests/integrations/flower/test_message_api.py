@@ -165,3 +165,18 @@ def test_nodes_are_asked_who_they_are_once():
     grid = SecAggGrid(inner, chosen, local.settings())
     chosen.start(grid, local.record_of(local.initial_arrays()), num_rounds=3, timeout=30)
     assert [stage for _, stage, _, _ in inner.seen].count("enrol") == 4
+
+
+def test_the_sparse_graph_drawn_by_all():
+    """Semi-malicious: two more rounds, in which the nodes draw the graph."""
+    inner = local.LocalGrid(local.message_api_app(local.mod("semi-malicious")), 20)
+    chosen = strategy()
+    settings = local.settings("semi-malicious", dropout=0.0)
+    grid = SecAggGrid(inner, chosen, settings)
+    arrays = local.initial_arrays()
+    result = chosen.start(grid, local.record_of(arrays), num_rounds=1, timeout=60)
+    (report,) = grid.reports
+    assert (report.error, report.count) == ("", 20)
+    assert report.params.graph.value == "sparse"
+    assert {"commit-graph", "reveal-graph"} < set(report.survivors)
+    assert_close(result.arrays, plain_mean(arrays, range(20), 1), settings)
