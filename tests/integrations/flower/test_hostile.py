@@ -486,17 +486,3 @@ def test_a_plain_message_type_is_answered_where_allowed():
     inner = local.LocalGrid(app, 1)
     (reply,) = inner.send_and_receive([Message(RecordDict(), 100, "query")])
     assert reply.content["config"]["up"] is True
-
-
-def test_timeouts_hold_whatever_the_deadlines_are():
-    import time
-
-    inner = local.LocalGrid(local.message_api_app(local.mod()), 4, before=lambda n, at, m: None)
-    chosen = strategy()
-    grid = SecAggGrid(inner, chosen, local.settings(deadline=60.0))
-    messages = chosen.configure_train(
-        1, local.record_of(local.initial_arrays()), ConfigRecord(), grid
-    )
-    began = time.monotonic()
-    assert grid.send_and_receive(messages, timeout=0.2) == []
-    assert time.monotonic() - began < 30

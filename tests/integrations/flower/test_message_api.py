@@ -128,6 +128,7 @@ def test_strategies_move_as_they_do_on_the_plain_mean(kind):
     elif kind is FedProx:
         more = {"proximal_mu": 0.1}
     arrays = local.initial_arrays()
+    del arrays["scale"]  # Flower's own strategies of some releases make no arrays of scalars
     ends = []
     for secure in (True, False):
         app = local.message_api_app(*([local.mod()] if secure else []))
