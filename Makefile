@@ -131,6 +131,7 @@ bench-peers: $(PEERS_VENV)/.installed
 	$(PEERS_BENCH) field --against flower
 	$(PEERS_BENCH) secagg --clients 100 --dim 1000000 --against flower
 	$(PEERS_BENCH) ldp
+	$(PEERS_BENCH) flower
 
 clean:
 	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -10,20 +10,19 @@ and metrics the server learns nothing but the weighted mean over at least ``min_
 and the sum of the weights.
 """
 
-from importlib.util import find_spec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from privagg.errors import UsageError
-
-if find_spec("flwr") is None:
-    raise UsageError("flwr", "not installed", "the package flwr", "pip install 'privagg[flower]'")
-
-from privagg.integrations.flower.client import SecAggMod, secagg_mod
-from privagg.integrations.flower.grid import SecAggGrid
-from privagg.integrations.flower.ranges import Ranges
-from privagg.integrations.flower.settings import RoundReport, Settings
-from privagg.integrations.flower.strategies import check_strategy
-from privagg.integrations.flower.workflow import SecAggWorkflow
 from privagg.protocols.secagg import Policy, Roster
+
+if TYPE_CHECKING:
+    from privagg.integrations.flower.client import SecAggMod, secagg_mod
+    from privagg.integrations.flower.grid import SecAggGrid
+    from privagg.integrations.flower.ranges import Ranges
+    from privagg.integrations.flower.settings import RoundReport, Settings
+    from privagg.integrations.flower.strategies import check_strategy
+    from privagg.integrations.flower.workflow import SecAggWorkflow
 
 __all__ = [
     "Policy",
@@ -37,3 +36,28 @@ __all__ = [
     "check_strategy",
     "secagg_mod",
 ]
+
+_HOMES = {
+    "Ranges": "ranges",
+    "RoundReport": "settings",
+    "SecAggGrid": "grid",
+    "SecAggMod": "client",
+    "SecAggWorkflow": "workflow",
+    "Settings": "settings",
+    "check_strategy": "strategies",
+    "secagg_mod": "client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: only then is Flower needed."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "flwr":
+            raise
+        raise UsageError(
+            "flwr", "not installed", "the package flwr", "pip install 'privagg[flower]'"
+        ) from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ import flwr.serverapp.strategy as strategies
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
+import privagg
 from privagg.errors import Abort, CapacityError, UsageError
 from privagg.integrations.flower import (
     Policy,
@@ -486,3 +490,20 @@ def test_a_plain_message_type_is_answered_where_allowed():
     inner = local.LocalGrid(app, 1)
     (reply,) = inner.send_and_receive([Message(RecordDict(), 100, "query")])
     assert reply.content["config"]["up"] is True
+
+
+def test_without_flower_it_is_named():
+    """The ranges can be declared without it; the rest says what to install."""
+    code = (
+        "import sys; sys.modules['flwr'] = None\n"
+        "from privagg.errors import UsageError\n"
+        "from privagg.integrations.flower import Ranges, Settings\n"
+        "try:\n"
+        "    from privagg.integrations.flower import SecAggGrid\n"
+        "except UsageError as error:\n"
+        "    assert 'privagg[flower]' in str(error)\n"
+        "else:\n"
+        "    raise SystemExit(1)\n"
+    )
+    root = Path(privagg.__file__).resolve().parent.parent
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=60)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,16 +30,22 @@ def test_the_example_trains_as_well_as_without(tmp_path):
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])),
     }
-    done = subprocess.run(
+    example = subprocess.Popen(
         [sys.executable, str(EXAMPLE), "--nodes", "6", "--rounds", "2", "--json"],
         env=environment,
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=260,
-        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
-    lines = done.stdout.decode().splitlines()
+    try:
+        output, _ = example.communicate(timeout=260)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(example.pid, signal.SIGKILL)  # whatever the engine left behind
+    assert example.returncode == 0
+    lines = output.decode().splitlines()
     found = json.loads(next(line for line in lines if line.startswith("{")))
     # Two roundings, and what training makes of the first.
     assert found["largest difference"] < 4 * 2 / (2**16 - 1)
