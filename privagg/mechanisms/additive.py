@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._jit import JIT
+from privagg.accounting.gaussian import analytic_sigma
 from privagg.domain import Floats, Integers
 from privagg.domain.base import Codes
 from privagg.errors import UsageError
@@ -335,28 +336,3 @@ class Gaussian(_Additive):
     def options(self) -> dict[str, Any]:
         """The argument `delta`."""
         return {"delta": self._delta}
-
-
-def analytic_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
-    """Return the least standard deviation of continuous Gaussian noise for epsilon and delta.
-
-    It solves Phi(D / 2 s - epsilon s / D) - e**epsilon Phi(-D / 2 s - epsilon s / D) = delta for s,
-    with D the sensitivity (Balle, Wang, theorem 8), by bisection.
-    """
-
-    def excess(scale: float) -> float:
-        near, shift = 1 / (2 * scale), epsilon * scale
-        return _phi(near - shift) - math.exp(epsilon) * _phi(-near - shift) - delta
-
-    low, high = 1e-3, 1.0
-    while excess(high) > 0:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return float(high * sensitivity)
-
-
-def _phi(x: float) -> float:
-    """Return the probability that a standard normal is at most x."""
-    return math.erfc(-x / math.sqrt(2)) / 2

@@ -1,0 +1,79 @@
+"""Amplification by sampling: each client takes part with probability q, independently.
+
+This protects from whoever sees the released sums only. A server that sees who takes part knows the
+sample, and has no amplification to reckon with. Adjacency: a client is in the population or not
+(add/remove); the noise of the round is taken to be the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from privagg.accounting.rdp import INTEGER_ORDERS, Curve, positive
+from privagg.errors import UsageError
+
+__all__ = ["SAMPLED", "sampled_curve", "sampled_gaussian"]
+
+SAMPLED = (
+    "add/remove under Poisson sampling: against those who see released sums only, not the server"
+)
+
+_LARGEST = 256.0
+"""Sums over all orders up to the order: more of them cost time and seldom prove more."""
+
+
+def sampled_curve(bound: Callable[[float], float], rate: float) -> Curve:
+    """Return the curve of any mechanism under Poisson sampling.
+
+    Zhu, Wang, "Poisson Subsampled Renyi Differential Privacy", ICML 2019, theorem 5: exp of
+    (a - 1) times the divergence is at most (1 - q)**(a-1) (1 + (a - 1) q)
+    + C(a, 2) q**2 (1 - q)**(a-2) exp(r(2)) + 3 sum over l = 3 ... a of
+    C(a, l) q**l (1 - q)**(a-l) exp((l - 1) r(l)).
+
+    Parameters
+    ----------
+    bound : callable
+        The bound r at whole orders from 2, without sampling.
+    rate : float
+        The probability q, above 0 and up to 1.
+    """
+    return _sampled(bound, rate, 3.0)
+
+
+def sampled_gaussian(multiplier: float, rate: float) -> Curve:
+    """Return the exact curve of Gaussian noise under Poisson sampling, at whole orders.
+
+    Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism", 2019,
+    section 3.3: the same sum with r(l) = l / (2 z**2) and factor 1.
+    """
+    z = positive("multiplier", multiplier)
+    return _sampled(lambda order: order / (2 * z * z), rate, 1.0)
+
+
+def _sampled(bound: Callable[[float], float], rate: float, factor: float) -> Curve:
+    try:
+        q = float(rate)
+    except (TypeError, ValueError):
+        raise UsageError("rate", rate, "above 0, up to 1") from None
+    if isinstance(rate, bool) or not 0 < q <= 1:
+        raise UsageError("rate", rate, "above 0, up to 1")
+    orders = tuple(order for order in INTEGER_ORDERS if order <= _LARGEST)
+    if q == 1:
+        return Curve.of(bound, orders, SAMPLED)
+    low = {order: bound(float(order)) for order in range(2, int(orders[-1]) + 1)}
+    return Curve.of(lambda order: _amplified(int(order), low, q, factor), orders, SAMPLED)
+
+
+def _amplified(order: int, low: dict[int, float], q: float, factor: float) -> float:
+    logs = [(order - 1) * math.log1p(-q) + math.log1p((order - 1) * q)]
+    for part in range(2, order + 1):
+        term = math.lgamma(order + 1) - math.lgamma(part + 1) - math.lgamma(order - part + 1)
+        term += part * math.log(q) + (order - part) * math.log1p(-q) + (part - 1) * low[part]
+        logs.append(term + (math.log(factor) if part > 2 else 0.0))
+    most = max(logs)
+    if most == math.inf:
+        return math.inf
+    total = most + math.log(math.fsum(math.exp(one - most) for one in logs))
+    # A bound that is worse than none: sampling never costs anything.
+    return min(max(total, 0.0) / (order - 1) * (1 + 1e-12), low[order])
