@@ -10,6 +10,7 @@ smaller by 3 by rounding at random: so the exact epsilon of the continuous Gauss
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from privagg.accounting.gaussian import analytic_epsilon
 from privagg.accounting.rdp import ORDERS, ZERO_OUT, Curve, check_delta
@@ -20,6 +21,7 @@ SPARE = 3.0
 """The variance that random rounding takes from the continuous Gaussian."""
 
 
+@lru_cache(maxsize=64)
 def tau(variance: float, clients: int) -> float:
     """Return 10 sum over k = 1 ... h-1 of exp(-2 pi**2 v k / (k + 1)), rounded up.
 
@@ -30,9 +32,9 @@ def tau(variance: float, clients: int) -> float:
     if variance < 0.25:
         return math.inf
     rate = -2 * math.pi**2 * variance
-    terms = min(clients - 1, 1000)
+    terms = min(clients - 1, 64)  # the rest are below the last of these
     total = sum(math.exp(rate * k / (k + 1)) for k in range(1, terms + 1))
-    rest = max(0, clients - 1 - terms) * math.exp(rate * terms / (terms + 1))
+    rest = (clients - 1 - terms) * math.exp(rate * (terms + 1) / (terms + 2))
     return 10 * (total + rest) * (1 + 1e-12)
 
 

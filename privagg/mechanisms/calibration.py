@@ -1,0 +1,245 @@
+"""Modulus, scale and noise of distributed noise, from what is to be guaranteed.
+
+The scale is the largest for which the sum stays within the modulus: with k standard deviations of a
+rotated coordinate of the sum on either side,
+2**b = 2 k sqrt(c**2 n**2 / d + (g**2 / 4 + v) n) / g, where g = 1 / s is what an integer stands for
+and v the variance of one client's noise (Kairouz, Liu, Steinke, ICML 2021, section 4.2 and appendix
+on the choice of parameters). The noise is the least whose proven epsilon is not above the stated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import NormalDist
+from typing import Any
+
+from privagg._validate import whole
+from privagg.accounting.gaussian import analytic_sigma
+from privagg.accounting.rdp import positive
+from privagg.errors import UsageError
+from privagg.mechanisms.distributed import KINDS, DistributedNoise
+from privagg.mechanisms.guarantees import Target
+from privagg.mechanisms.integer_noise import MAX_SIGMA
+from privagg.mechanisms.rotation import padded
+
+__all__ = ["MAX_EXCESS", "WRAP", "calibrate", "central_deviation", "scale_for"]
+
+WRAP = 1e-4
+"""The probability that a coordinate wraps: 3.89 standard deviations."""
+
+MAX_EXCESS = 1.02
+"""Bits are chosen such that rounding costs no more than this factor in variance."""
+
+_SPREAD = 60
+_LARGEST_CLIP = 2.0**28
+
+
+def scale_for(
+    *, bits: int, clients: int, dim: int, clip: float, local: float, wrap: float = WRAP
+) -> float:
+    """Return the scale s = sqrt(2**(2 b) - n k**2) / (2 k sqrt(c**2 n**2 / d + n v)).
+
+    Parameters
+    ----------
+    bits, clients, dim : int
+        b, n and d, after padding.
+    clip, local : float
+        c, and the standard deviation sqrt(v) of one client's noise, in the vector's units.
+    wrap : float
+        The probability that a coordinate wraps; k is the normal quantile of it, both sides.
+
+    Raises
+    ------
+    UsageError
+        If the modulus is too small for the rounding of so many clients.
+    """
+    k = NormalDist().inv_cdf(1 - positive("wrap", wrap, 1.0) / 2)
+    room = 4.0**bits - clients * k * k
+    if room <= 0:
+        least = math.ceil(math.log2(clients * k * k) / 2 + 1e-9)
+        raise UsageError("bits", bits, f"{least} or more for {clients} clients")
+    spread = math.sqrt(clip * clip * clients * clients / dim + clients * local * local)
+    return math.sqrt(room) / (2 * k * spread)
+
+
+def central_deviation(clip: float, epsilon: float, target: Target) -> float:
+    """Return the standard deviation of central Gaussian noise for the same guarantee; exact."""
+    sigma = analytic_sigma(1.0, epsilon, target.delta)
+    if target.rounds > 1:  # T rounds are one of sqrt(T) times the sensitivity
+        sigma *= math.sqrt(target.rounds)
+    return clip * target.factor * sigma
+
+
+def calibrate(
+    kind: str = "discrete-gaussian",
+    *,
+    dim: int,
+    clients: int,
+    honest: int | None = None,
+    clip: float = 1.0,
+    epsilon: float | None = None,
+    multiplier: float | None = None,
+    bits: int | None = None,
+    delta: float = 1e-6,
+    rounds: int = 1,
+    sampling_rate: float = 1.0,
+    adjacency: str = "zero-out",
+    wrap: float = WRAP,
+) -> Any:
+    """Return a mechanism that guarantees epsilon whoever drops out, as long as `honest` stay.
+
+    Parameters
+    ----------
+    kind : {"discrete-gaussian", "skellam", "poisson-binomial"}
+        The noise.
+    dim, clients : int
+        Coordinates, and clients that may be in the sum.
+    honest : int, optional
+        The least number of honest contributors in a sum; `clients` if left out.
+    clip : float
+        The L2 norm of a vector.
+    epsilon : float, optional
+        What all rounds together may spend at `delta`. Or give `multiplier`.
+    multiplier : float, optional
+        Standard deviation of the sum's noise over the clip at the worst case (not for
+        ``poisson-binomial``).
+    bits : int, optional
+        Of the modulus; if left out, the least that make rounding cost less than 2 % of variance.
+    delta, rounds, sampling_rate, adjacency
+        See :class:`~privagg.mechanisms.guarantees.Target`.
+    wrap : float
+        The probability that a coordinate of the sum wraps; see :class:`DistributedNoise`.
+
+    Returns
+    -------
+    DistributedNoise or PoissonBinomial
+
+    Raises
+    ------
+    UsageError
+        If the arguments leave no mechanism; the nearest that works is named.
+    """
+    target = Target(
+        delta=delta, rounds=rounds, sampling_rate=sampling_rate, adjacency=adjacency
+    )
+    clients = whole("clients", clients, 1, 2**20)
+    least = clients if honest is None else whole("honest", honest, 1, clients)
+    clip = positive("clip", clip)
+    if (epsilon is None) == (multiplier is None):
+        raise UsageError("epsilon", epsilon, "either epsilon or a noise multiplier")
+    if kind == "poisson-binomial":
+        from privagg.mechanisms.poisson_binomial import calibrate_poisson_binomial
+
+        if epsilon is None:
+            raise UsageError("multiplier", multiplier, "epsilon for poisson-binomial noise")
+        return calibrate_poisson_binomial(
+            dim=dim,
+            clients=clients,
+            honest=least,
+            clip=clip,
+            epsilon=positive("epsilon", epsilon),
+            bits=bits,
+            target=target,
+        )
+    if kind not in KINDS:
+        raise UsageError("kind", kind, " or ".join((*KINDS, "poisson-binomial")))
+    if epsilon is not None:
+        positive("epsilon", epsilon)
+    if multiplier is not None:
+        positive("multiplier", multiplier)
+    start = DistributedNoise(
+        kind=kind,
+        dim=dim,
+        clients=clients,
+        honest=least,
+        clip=clip,
+        bits=32 if bits is None else bits,
+        scale=1.0 / clip,
+        variance=1.0,
+        wrap=wrap,
+        target=target,
+    )
+    if bits is not None:
+        return _fit(start, epsilon, multiplier)
+    for chosen in range(4, 33):
+        try:
+            made = _fit(replace(start, bits=chosen), epsilon, multiplier)
+        except UsageError:
+            if chosen == 32:
+                raise
+            continue
+        if made.inflation**2 * (1 + 0.25 / made.variance) <= MAX_EXCESS:
+            return made
+    return made
+
+
+def _fit(
+    start: DistributedNoise, epsilon: float | None, multiplier: float | None
+) -> DistributedNoise:
+    """Return scale and variance for given bits: each follows from the other, so in turns."""
+    clip, honest = start.clip, start.honest
+    if multiplier is None:
+        deviation = central_deviation(clip, epsilon or 1.0, start.target)
+    else:
+        deviation = multiplier * clip
+    made = start
+    for _ in range(12):
+        local = deviation / math.sqrt(honest)
+        scale = scale_for(
+            bits=start.bits,
+            clients=start.clients,
+            dim=padded(start.dim),
+            clip=clip,
+            local=local,
+            wrap=start.wrap,
+        )
+        scale = min(scale, 0.9 * MAX_SIGMA / local, _LARGEST_CLIP / clip)
+        if multiplier is not None:
+            variance = honest_share(deviation * scale, honest)
+            return replace(start, scale=scale, variance=_checked(start, variance))
+        made = replace(start, scale=scale, variance=1.0)
+        variance = _least_variance(made, epsilon or 1.0)
+        before, deviation = deviation, math.sqrt(honest * variance) / scale
+        if abs(before - deviation) <= 1e-6 * deviation:
+            break
+    return replace(made, variance=_checked(start, variance))
+
+
+def honest_share(deviation: float, honest: int) -> float:
+    """Return the variance of each of `honest` clients' noise for the deviation of its sum."""
+    return deviation * deviation / honest
+
+
+def _least_variance(made: DistributedNoise, epsilon: float) -> float:
+    """Return the least variance, to 1 in 10**9, whose proven epsilon is not above the stated."""
+    low, high = 2.0**-8, MAX_SIGMA**2
+    if made._epsilon(made.honest, high)[0] > epsilon:
+        return math.inf
+    for _ in range(_SPREAD):
+        middle = math.sqrt(low * high)
+        if made._epsilon(made.honest, middle)[0] > epsilon:
+            low = middle
+        else:
+            high = middle
+        if high <= low * (1 + 1e-9):
+            break
+    return high
+
+
+def _checked(start: DistributedNoise, variance: float) -> float:
+    if not variance <= MAX_SIGMA**2:
+        raise UsageError(
+            "epsilon and bits",
+            f"noise of {start.bits} bits' scale",
+            "an epsilon that some noise proves",
+            "Raise epsilon or bits, or take fewer rounds.",
+        )
+    if variance < 0.25:
+        raise UsageError(
+            "bits",
+            start.bits,
+            "a modulus whose scale leaves each client noise of variance 1/4 or more",
+            "Raise bits.",
+        )
+    return variance
