@@ -92,8 +92,10 @@ class Encoding:
 
     Parameters
     ----------
-    kind : {"integer", "float"}
-        What the values are.
+    kind : {"integer", "float", "ring"}
+        What the values are. ``ring``: elements of Z/2**v as another layer made them, whose sum is
+        meant to wrap: the modulus is ``2**v`` for any number of clients, and the sum is given as
+        the representative from ``-2**(v-1)`` to ``2**(v-1) - 1``.
     value_bits : int
         Bits of one client's value, `v` from 1 to 32.
     signed : bool
@@ -123,7 +125,7 @@ class Encoding:
     below ``2**-32 + 4 * 2**(v - 53)`` of a step.
     """
 
-    kind: Literal["integer", "float"]
+    kind: Literal["integer", "float", "ring"]
     value_bits: int
     signed: bool = False
     clip: float | None = None
@@ -131,8 +133,8 @@ class Encoding:
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in ("integer", "float"):
-            raise UsageError("kind", self.kind, '"integer" or "float"')
+        if not isinstance(self.kind, str) or self.kind not in ("integer", "float", "ring"):
+            raise UsageError("kind", self.kind, '"integer", "float" or "ring"')
         object.__setattr__(self, "kind", str(self.kind))  # NumPy's strings are others
         for name in ("signed", "weighted"):
             if not isinstance(getattr(self, name), bool):
@@ -141,7 +143,9 @@ class Encoding:
             object.__setattr__(self, name, _integer(name, getattr(self, name), 1, top))
         if self.max_weight > 1 and not self.weighted:
             raise UsageError("max_weight", self.max_weight, "1", "Or set weighted=True.")
-        if self.kind == "integer":
+        if self.kind == "ring" and (self.signed or self.weighted):
+            raise UsageError("kind", "ring", "neither signed nor weighted", "Residues are neither.")
+        if self.kind != "float":
             if self.clip is not None:
                 raise UsageError("clip", self.clip, "None for integers", "They are never clipped.")
             return
@@ -192,6 +196,8 @@ class Encoding:
             If `clients` is not an integer from 1.
         """
         number = _integer("clients", clients, 1, None)
+        if self.kind == "ring":
+            return self.value_bits
         most = number * self.max_weight * self.levels
         if most.bit_length() <= _MAX_BITS:
             return most.bit_length()
@@ -243,7 +249,7 @@ class Encoding:
             If `count` is not an integer from 1.
         """
         number = _integer("count", count, 1, None)
-        if self.kind == "integer":
+        if self.kind != "float":
             return 0.0
         return number * self.max_weight * self.step * (1 + 6 * (self.levels + 1) * 2.0**-53)
 
@@ -342,7 +348,7 @@ class Encoding:
                     f"at most {count * self.max_weight} for {count} clients",
                     _OUTSIDE,
                 )
-        high = weights * self.levels
+        high = self.levels if self.kind == "ring" else weights * self.levels
         if int(levels.max()) > high:
             at = int(np.argmax(levels > np.uint64(high)))
             raise UsageError(
@@ -359,6 +365,10 @@ class Encoding:
                 "There is no mean: every survivor had weight 0.",
             )
         sums = levels.astype(np.int64)
+        if self.kind == "ring":
+            half = 1 << (self.value_bits - 1)
+            centred = (sums ^ half) - half
+            return Aggregate(centred, centred / count, count, count)
         if self.clip is None:
             exact = sums - weights * self.offset
             return Aggregate(exact, exact / weights, weights, count)
@@ -382,12 +392,12 @@ class Encoding:
         if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.size == 0:
             raise UsageError("vector", describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
-            if self.kind == "integer":
+            if self.kind != "float":
                 hint = 'Use Encoding(kind="float", clip=...).'
                 raise UsageError("vector", vector.dtype.name, allowed, hint)
             wide = np.dtype(np.float64 if vector.dtype.itemsize == 8 else np.float32)
         elif vector.dtype.kind in "iu":
-            if self.kind == "integer" and vector.dtype == np.uint64 and vector.max() >= 2**63:
+            if self.kind != "float" and vector.dtype == np.uint64 and vector.max() >= 2**63:
                 self._refuse_integer(vector)
             wide = np.dtype(np.float64 if self.kind == "float" else np.int64)
         else:

@@ -25,8 +25,8 @@ SPARE = 3.0
 def tau(variance: float, clients: int) -> float:
     """Return 10 sum over k = 1 ... h-1 of exp(-2 pi**2 v k / (k + 1)), rounded up.
 
-    Kairouz, Liu, Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021, theorem 9: it
-    bounds the distance of the sum's distribution from a discrete Gaussian. Infinite below v = 1/4,
+    Kairouz, Liu, Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021: it bounds
+    the distance of the sum's distribution from a discrete Gaussian. Infinite below v = 1/4,
     where nothing is proved.
     """
     if variance < 0.25:

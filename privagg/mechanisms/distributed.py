@@ -300,7 +300,7 @@ def inflated(norm: float, dim: int) -> int:
     """Return the squared norm that roundings of a vector of a norm stay within, rounded up.
 
     min of n**2 + d/4 + sqrt(2 ln(1/b)) (n + sqrt(d)/2) and (n + sqrt(d))**2: Kairouz, Liu, Steinke,
-    ICML 2021, proposition 22; the first holds with probability 1 - b at least, b = exp(-1/2) here,
+    ICML 2021; the first holds with probability 1 - b at least, b = exp(-1/2) here,
     and is made to hold by drawing again.
     """
     root = math.sqrt(dim)

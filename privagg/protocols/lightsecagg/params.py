@@ -92,6 +92,9 @@ class Params:
         object.__setattr__(self, "dropout", proportion("dropout", self.dropout))
         if type(self.encoding) is not Encoding:
             raise UsageError("encoding", self.encoding, "an Encoding")
+        if self.encoding.kind == "ring":
+            hint = "Sums are in a prime field there; secure aggregation with pairwise masks wraps."
+            raise UsageError("encoding", "ring", "integer or float", hint)
         if not isinstance(self.threat, Threat):
             raise UsageError("threat", self.threat, "a member of Threat")
         if self.threat is Threat.SEMI_MALICIOUS:

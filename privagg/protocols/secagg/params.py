@@ -295,7 +295,7 @@ class Params:
 
     @property
     def modulus_bits(self) -> int:
-        """Bits b of the modulus 2**b: the sum of all clients' largest inputs stays below it."""
+        """Bits b of the modulus 2**b: no sum wraps, but of residues, which are meant to."""
         bits: int = self.encoding.modulus_bits(self.clients)
         return bits
 
@@ -319,7 +319,12 @@ class Params:
         return _digest(self)
 
     def capacity(self) -> int:
-        """Return how many clients could add their largest input before the sum wraps."""
+        """Return how many clients could add their largest input before the sum wraps.
+
+        Where it is meant to wrap, as many as there may be at all.
+        """
+        if self.encoding.kind == "ring":
+            return MAX_CLIENTS
         per_client = self.encoding.max_weight * ((1 << self.encoding.value_bits) - 1)
         clients = ((1 << self.modulus_bits) - 1) // per_client
         if clients < self.clients:

@@ -32,6 +32,8 @@ class Truth:
 
     def __init__(self, params: Params, total: NDArray[Any] | None = None) -> None:
         self._clip = params.encoding.clip
+        ring = params.encoding.kind == "ring"
+        self._half = 1 << (params.encoding.value_bits - 1) if ring else 0
         dtype = np.int64 if self._clip is None else np.float64
         self.total: NDArray[Any] = np.zeros(params.dim, dtype) if total is None else total
         self.weight = 0
@@ -55,7 +57,10 @@ class Truth:
         most = 0.0
         for first, end in tiles.spans(len(self.total)):
             ours, theirs = self.total[first:end], total[first:end]
-            most = max(most, float(np.abs(theirs - ours).max()))
+            apart = theirs - ours
+            if self._half:  # residues: how far apart on the circle
+                apart = (apart + self._half) % (2 * self._half) - self._half
+            most = max(most, float(np.abs(apart).max()))
             tiles.release(ours)
             tiles.release(theirs)
         return most

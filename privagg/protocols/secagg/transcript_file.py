@@ -68,7 +68,7 @@ class Header:
 
 
 class _Encoding(msgspec.Struct, forbid_unknown_fields=True):
-    kind: Literal["integer", "float"]
+    kind: Literal["integer", "float", "ring"]
     value_bits: int
     signed: bool
     clip: int | float | None

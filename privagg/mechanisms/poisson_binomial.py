@@ -1,0 +1,259 @@
+"""The Poisson-binomial mechanism: unbiased heads counts, no noise to add and nothing that wraps.
+
+One client's vector: L2 norm clipped to c, rotated, each coordinate clipped to k c / sqrt(d), and m
+coins tossed for each, whose bias is in proportion to it. The sum of the heads over n clients needs
+log2(n m + 1) bits, fewer the smaller epsilon is. Thresholds of 32 bits are compared with uniform
+words, so the coins are exact; the norm of the thresholds is checked in integers.
+
+Guarantee: see :mod:`privagg.accounting.poisson_binomial`, which says what is proven and which part
+is evaluated on a grid. Adjacency zero-out only.
+
+Source: Chen, Ozgur, Kairouz, "The Poisson Binomial Mechanism for Unbiased Federated Learning with
+Secure Aggregation", ICML 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg._jit import JIT
+from privagg._validate import whole
+from privagg.accounting.poisson_binomial import heads_curve
+from privagg.accounting.rdp import Curve, positive
+from privagg.entropy import OS, Entropy
+from privagg.errors import UsageError
+from privagg.mechanisms._draws import Draws
+from privagg.mechanisms._kernels.coins import tossed, tossed_plain
+from privagg.mechanisms.distributed import NoisySum, NoisyWords, checked_sum, clipped_to
+from privagg.mechanisms.guarantees import Guarantee, Target, honest_of
+from privagg.mechanisms.rotation import Rotation, padded
+
+__all__ = ["MAX_THETA", "REACH", "PoissonBinomial", "calibrate_poisson_binomial"]
+
+MAX_THETA = 0.25
+"""The largest bias of a coin."""
+
+REACH = 4.5
+"""Rotated coordinates beyond so many standard deviations are clipped: at most 8 in 100,000."""
+
+_HALF = 1 << 31
+_TILE = 1 << 16
+_FINE_THETA = 1 / 32
+_MOST_TRIALS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonBinomial:
+    """The parameters of the mechanism, all public.
+
+    Parameters
+    ----------
+    dim, clients, honest, clip, target
+        As for :class:`~privagg.mechanisms.distributed.DistributedNoise`.
+    trials : int
+        Coins per client and coordinate, m.
+    theta : float
+        The largest bias of a coin, above 0 up to 1/4.
+
+    Raises
+    ------
+    UsageError
+        If a field is out of its range.
+    """
+
+    dim: int
+    clients: int
+    honest: int
+    clip: float
+    trials: int
+    theta: float
+    target: Target = field(default_factory=Target)
+
+    kind = "poisson-binomial"
+    wrap = 0.0
+
+    def __post_init__(self) -> None:
+        padded(self.dim)
+        whole("clients", self.clients, 1, 2**20)
+        whole("honest", self.honest, 1, self.clients)
+        whole("trials", self.trials, 1, _MOST_TRIALS)
+        positive("clip", self.clip)
+        if not 2**-20 <= positive("theta", self.theta) <= MAX_THETA:
+            raise UsageError("theta", self.theta, f"2**-20 to {MAX_THETA}")
+        if not isinstance(self.target, Target):
+            raise UsageError("target", type(self.target).__name__, "a Target")
+        if self.target.adjacency != "zero-out" or self.target.sampling_rate < 1:
+            found = f"{self.target.adjacency}, sampling rate {self.target.sampling_rate:g}"
+            raise UsageError("target", found, "zero-out without sampling for this noise")
+
+    @property
+    def length(self) -> int:
+        """Words of a client's contribution: `dim`, padded to a power of two."""
+        return padded(self.dim)
+
+    @property
+    def modulus_bits(self) -> int:
+        """Bits that hold the heads of all clients."""
+        return max(2, (self.clients * self.trials).bit_length())
+
+    bits = modulus_bits
+
+    @property
+    def reach(self) -> float:
+        """What a rotated coordinate is clipped to."""
+        return self.clip * min(1.0, REACH / math.sqrt(self.length))
+
+    @property
+    def energy(self) -> float:
+        """How many coordinates can be at their clip at once."""
+        return max(1.0, self.length / REACH**2) * (1 + 1e-9)
+
+    @property
+    def scale(self) -> float:
+        """How many heads, on average, a unit of the vector is worth."""
+        return self.trials * self.theta / self.reach
+
+    @property
+    def variance(self) -> float:
+        """The variance of one client's heads in one coordinate, at most."""
+        return self.trials / 4
+
+    @property
+    def inflation(self) -> float:
+        """1: nothing is rounded to the grid of the sum."""
+        return 1.0
+
+    def deviation(self, survivors: int) -> float:
+        """Return the standard deviation of a coordinate of the sum, at most."""
+        count = whole("survivors", survivors, 1, self.clients)
+        return math.sqrt(count * self.variance) / self.scale
+
+    def encode(self, vector: NDArray[Any], *, seed: bytes, entropy: Entropy = OS) -> NoisyWords:
+        """Clip, rotate and toss the coins for one client's vector; see DistributedNoise.encode."""
+        values, beyond = clipped_to(vector, self.dim, self.clip)
+        share = Rotation(self.dim, seed).forward(values) / self.reach
+        outside = np.abs(share) > 1
+        np.clip(share, -1.0, 1.0, out=share)
+        top = self.theta * 2.0**32
+        moves = np.trunc(share * top).astype(np.int64)
+        while int((moves * moves).sum()) > self.energy * top * top:
+            moves -= np.sign(moves)  # a float's last digit: towards fair coins
+        thresholds = (moves + _HALF).astype(np.uint32)
+        out = np.empty(self.length, np.int64)
+        draws = Draws(entropy)
+        run = tossed if JIT else tossed_plain
+        step = max(1, _TILE // self.trials)
+        for start in range(0, self.length, step):
+            part = thresholds[start : start + step]
+            words = draws.words32(part.size * self.trials).reshape(part.size, self.trials)
+            run(words, part, out[start : start + step])
+        return NoisyWords(out.astype(np.uint32), beyond, int(outside.sum()))
+
+    def decode(self, words_sum: NDArray[Any], *, count: int, seed: bytes) -> NoisySum:
+        """Return the sum that heads stand for; see DistributedNoise.decode."""
+        survivors = whole("count", count, 1, self.clients)
+        heads = checked_sum(words_sum, self.length) & ((1 << self.modulus_bits) - 1)
+        if int(heads.max()) > survivors * self.trials:
+            allowed = f"up to {survivors * self.trials} heads for {survivors} clients"
+            raise UsageError("words_sum", int(heads.max()), allowed, "A client sent other words.")
+        centred = (heads - survivors * self.trials / 2) / self.scale
+        total = Rotation(self.dim, seed).inverse(centred)
+        return NoisySum(total, total / survivors, survivors, self.deviation(survivors))
+
+    def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
+        """Return what is proved when `survivors` are in each round's sum, and some collude."""
+        honest, target = honest_of(survivors, coalition), self.target
+        curve = _curve(self.trials, self.theta, honest, self.energy).times(target.rounds)
+        epsilon, order = curve.best(target.delta)
+        return Guarantee(
+            epsilon=epsilon,
+            delta=target.delta,
+            rounds=target.rounds,
+            honest=honest,
+            adjacency=target.stated,
+            sampling_rate=target.sampling_rate,
+            proof=f"Renyi divergence of order {order:g}",
+        )
+
+
+@lru_cache(maxsize=64)
+def _curve(trials: int, theta: float, honest: int, energy: float) -> Curve:
+    # Thresholds are integers of 32 bits: the bias is at most theta.
+    return heads_curve(trials, theta, honest, energy)
+
+
+def calibrate_poisson_binomial(
+    *,
+    dim: int,
+    clients: int,
+    honest: int,
+    clip: float,
+    epsilon: float,
+    bits: int | None,
+    target: Target,
+) -> PoissonBinomial:
+    """Return the mechanism with the largest bias for epsilon.
+
+    With `bits` as many coins as they hold; without, 16, or about as many as make the bias 1/32,
+    since a bias t costs a factor 1 / (1 - 2 t) of variance in the proof.
+
+    Raises
+    ------
+    UsageError
+        If the bits hold no coin for each client, or no bias is small enough.
+    """
+    most = _MOST_TRIALS
+    if bits is not None:
+        most = min(most, (2 ** whole("bits", bits, 2, 32) - 1) // clients)
+        if most < 1:
+            raise UsageError("bits", bits, f"{clients.bit_length()} or more for {clients} clients")
+    made = _fit(dim, clients, honest, clip, epsilon, target, most if bits is not None else 16)
+    if made is not None and bits is None and made.theta > _FINE_THETA:
+        # theta**2 m, by which epsilon goes, stays.
+        wanted = made.trials * (made.theta / _FINE_THETA) ** 2
+        trials = min(_MOST_TRIALS, 1 << math.ceil(math.log2(wanted)))
+        made = _fit(dim, clients, honest, clip, epsilon, target, trials)
+    if made is None:
+        hint = "Raise epsilon, the clients or the smallest cohort."
+        raise UsageError("epsilon", epsilon, "what coins of bias 2**-20 prove", hint)
+    return made
+
+
+def _fit(
+    dim: int,
+    clients: int,
+    honest: int,
+    clip: float,
+    epsilon: float,
+    target: Target,
+    trials: int,
+) -> PoissonBinomial | None:
+    def with_theta(theta: float) -> PoissonBinomial:
+        return PoissonBinomial(
+            dim=dim,
+            clients=clients,
+            honest=honest,
+            clip=clip,
+            trials=trials,
+            theta=theta,
+            target=target,
+        )
+
+    def enough(theta: float) -> bool:
+        return with_theta(theta).guarantee(honest).epsilon <= epsilon
+
+    low, high = 2.0**-20, MAX_THETA
+    if not enough(low):
+        return None
+    if enough(high):
+        return with_theta(high)
+    for _ in range(14):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return with_theta(low)
