@@ -93,9 +93,8 @@ class Encoding:
     Parameters
     ----------
     kind : {"integer", "float", "ring"}
-        What the values are. ``ring``: elements of Z/2**v as another layer made them, whose sum is
-        meant to wrap: the modulus is ``2**v`` for any number of clients, and the sum is given as
-        the representative from ``-2**(v-1)`` to ``2**(v-1) - 1``.
+        What the values are. ``ring``: residues modulo ``2**v``, whose sum is meant to wrap and is
+        given as a number from ``-2**(v-1)`` to ``2**(v-1) - 1``.
     value_bits : int
         Bits of one client's value, `v` from 1 to 32.
     signed : bool
@@ -342,12 +341,8 @@ class Encoding:
         if self.weighted:
             weights, levels = int(words_sum[-1]), words_sum[:-1]
             if weights > count * self.max_weight:
-                raise UsageError(
-                    "words_sum",
-                    f"a sum of weights of {weights}",
-                    f"at most {count * self.max_weight} for {count} clients",
-                    _OUTSIDE,
-                )
+                allowed = f"at most {count * self.max_weight} for {count} clients"
+                raise UsageError("words_sum", f"a sum of weights of {weights}", allowed, _OUTSIDE)
         high = self.levels if self.kind == "ring" else weights * self.levels
         if int(levels.max()) > high:
             at = int(np.argmax(levels > np.uint64(high)))
@@ -358,12 +353,8 @@ class Encoding:
                 _OUTSIDE,
             )
         if weights == 0:
-            raise UsageError(
-                "words_sum",
-                "a sum of weights of 0",
-                "at least one client with a positive weight",
-                "There is no mean: every survivor had weight 0.",
-            )
+            allowed, hint = "at least one positive weight", "There is no mean: all were 0."
+            raise UsageError("words_sum", "a sum of weights of 0", allowed, hint)
         sums = levels.astype(np.int64)
         if self.kind == "ring":
             half = 1 << (self.value_bits - 1)
@@ -447,13 +438,9 @@ class Encoding:
         return clipped
 
 
-def _integer(name: str, value: object, low: int, high: int | None) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or int(value) < low
-        or (high is not None and int(value) > high)
-    ):
+def _integer(name: str, value: Any, low: int, high: int | None) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < low or (high is not None and int(value) > high):
         span = f"an integer from {low}" + ("" if high is None else f" to {high}")
         raise UsageError(name, value, span)
     return int(value)

@@ -9,8 +9,8 @@ client's coins fair. How it is bounded, for one coordinate at y and whole orders
 2. M(y) = E[r**a] with r the ratio of the two probabilities of the number of heads, given N, falls
    with N. So E over N is at most M at N0 plus P(N < N0) times the largest r**a, with N0 such that
    the second is below 1e-18.
-3. M(y) - 1, expanded in y, has only even powers and no negative coefficient: r is a sum of (2 t y)**k
-   times elementary symmetric functions of coins, products of which are again sums of those. So it
+3. M(y) - 1, expanded in y, has only even powers and no negative coefficient: r is a sum of powers
+   (2 t y)**k times symmetric functions of coins, products of which are again sums of those. So it
    is convex in y**2, and over coordinates with sum of y**2 at most U the sum of M - 1 is at most
    U (M(1) - 1).
 
@@ -69,9 +69,7 @@ def heads_curve(trials: int, theta: float, honest: int, energy: float) -> Curve:
     return Curve(HEAD_ORDERS, tuple(values), ZERO_OUT)
 
 
-def moments(
-    trials: int, bias: float, fair: int, orders: tuple[float, ...]
-) -> NDArray[np.float64]:
+def moments(trials: int, bias: float, fair: int, orders: tuple[float, ...]) -> NDArray[np.float64]:
     """Return E_Q[r**a] - 1 and E_P[r**-a] - 1 for each order: ``(2, orders)``.
 
     Q: heads of `fair` + `trials` fair coins; P: `trials` of them have bias 1/2 + `bias`. As

@@ -1,7 +1,7 @@
-"""Renyi differential privacy: curves over orders, their sum over rounds, and what epsilon they give.
+"""Renyi differential privacy: curves over orders, their sum over rounds, what epsilon they give.
 
 A mechanism is (alpha, r)-RDP if the Renyi divergence of order alpha between its outputs on any two
-adjacent inputs, in either direction, is at most r (Mironov, "Renyi Differential Privacy", CSF 2017).
+adjacent inputs, in either direction, is at most r (Mironov, "Renyi Differential Privacy", 2017).
 Divergences of independent rounds add up, order by order. What is adjacent to what goes with every
 curve, and curves of different adjacency cannot be added.
 """
@@ -118,9 +118,7 @@ class Curve:
             (
                 max(
                     0.0,
-                    value
-                    + math.log1p(-1 / order)
-                    - (logarithm + math.log(order)) / (order - 1),
+                    value + math.log1p(-1 / order) - (logarithm + math.log(order)) / (order - 1),
                 ),
                 order,
             )

@@ -36,6 +36,7 @@ def report(plan: Plan, given: RoundOptions, *, calibrated: bool, plots: bool) ->
     workers = recommended_workers(params)
     expected = params.clients - thresholds.dropouts(params.clients, params.dropout)
     data = parameters(params) | {
+        "privacy": None,
         "survivors_expected": expected,
         "sigma": params.sigma,
         "eta": params.eta,
@@ -88,7 +89,9 @@ def _choices(params: Params, expected: int) -> Table:
         [
             "modulus",
             f"2**{params.modulus_bits}",
-            f"no sum of {encoding.value_bits}-bit {numbers} wraps around",
+            "sums of residues, which are meant to wrap around"
+            if encoding.kind == "ring"
+            else f"no sum of {encoding.value_bits}-bit {numbers} wraps around",
         ],
         ["mask stream", params.prg.value, ""],
     ]

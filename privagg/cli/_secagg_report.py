@@ -74,6 +74,7 @@ def simulation(
         "learned": learned,
         "not_learned": hidden,
         "truth": {"clipped": result.clipped},
+        "privacy": None,
         "insecure_seed": result.insecure_seed,
         "blame": blame_rows(result.blame),
     }
@@ -223,8 +224,9 @@ def _declared(material: Material) -> list[str]:
 
 def _parameter_table(params: Params, material: Material) -> Table:
     shared = "everyone" if params.graph == "complete" else f"{params.neighbours} neighbours"
+    plain = "residues" if params.encoding.kind == "ring" else "integers"
     numbers = f"{params.encoding.value_bits}-bit " + (
-        "integers" if params.encoding.clip is None else f"floats within ±{params.encoding.clip:.6g}"
+        plain if params.encoding.clip is None else f"floats within ±{params.encoding.clip:.6g}"
     )
     rows: list[list[Cell]] = [
         ["clients' input", material.inputs.reading],

@@ -6,6 +6,7 @@ from typing import Any
 
 import rich_click as click
 
+from privagg.cli._privacy_options import PrivacyOptions, ResidueOptions, privacy_options
 from privagg.cli._secagg_options import RoundOptions, round_options
 from privagg.cli.common import Options, command, emit, note
 from privagg.errors import UsageError
@@ -19,11 +20,13 @@ __all__ = ["secagg"]
         "privagg plan secagg --clients 1000 --dim 1000000",
         "privagg plan secagg --clients 1000 --dim 1000000 --graph sparse --corrupt 0.1",
         "privagg plan secagg --clients 100 --dim 50000 --clip 1 --max-weight 500",
+        "privagg plan secagg --clients 1000 --dim 16384 --epsilon 4 --delta 1e-6 --rounds 100",
         "privagg plan secagg --clients 1000 --dim 100000 --dropout 0.3 --protocol compare",
     ],
     plots=True,
 )
 @round_options
+@privacy_options
 @click.option(
     "--protocol",
     type=click.Choice(("bonawitz", "lightsecagg", "compare")),
@@ -47,6 +50,7 @@ def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> N
     from privagg.protocols import secagg as bonawitz
 
     given = RoundOptions.take(values)
+    privacy = PrivacyOptions.take(values, given)
     for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
         if value is None:
             raise UsageError(flag, "nothing", "a whole number")
@@ -57,6 +61,8 @@ def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> N
         note(options, "Measuring this machine ...")
     drawn = options.report is not None or options.plot is not None
     if protocol != "bonawitz":
+        if privacy is not None:
+            raise UsageError("--protocol", protocol, "bonawitz with --epsilon: its sums wrap")
         from privagg.cli import _lightsecagg_plan
 
         if protocol == "compare":
@@ -64,7 +70,15 @@ def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> N
         else:
             emit(_lightsecagg_plan.report(given, calibrated=calibrate), options)
         return
-    params = given.params()
+    if privacy is None:
+        params = given.params()
+    else:
+        mechanism, params = privacy.mechanism(given)
+        given = ResidueOptions.of(given, params)
     plan = bonawitz.plan(params) if calibrate else _secagg_costs.bytes_only(params)
     report = _secagg_plan.report(plan, given, calibrated=calibrate, plots=drawn)
+    if privacy is not None:
+        from privagg.cli import _privacy_report
+
+        report = _privacy_report.planned(report, mechanism, params, privacy)
     emit(report, options)

@@ -12,6 +12,7 @@ import rich_click as click
 from click import get_current_context
 from click.exceptions import Exit
 
+from privagg.cli._privacy_options import PrivacyOptions, privacy_options
 from privagg.cli._secagg_options import RoundOptions, round_options
 from privagg.cli.common import (
     Options,
@@ -81,6 +82,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "--column", "columns", multiple=True, metavar="COLUMN", help="Of --data or of a table."
 )
 @round_options
+@privacy_options
 @click.option(
     "--protocol",
     "kind",
@@ -198,6 +200,11 @@ def secagg(
     from privagg.protocols import secagg as protocol
 
     given = RoundOptions.take(values)
+    privacy = PrivacyOptions.take(values, given)
+    if privacy is not None:
+        from privagg.cli import _privacy_run
+
+        _privacy_run.check(kind, misbehave, streamed)
     if schedule is not None and drop_at is not None:
         raise UsageError("--drop-at", drop_at, "nothing beside --schedule, which says who leaves")
     if kind == "lightsecagg":
@@ -228,7 +235,11 @@ def secagg(
     elif scratch is not None:
         raise UsageError("--scratch", str(scratch), "a folder for --streamed")
     own = entropies.from_seed(seed).spawn("simulation")
-    material = _material(given, source, data, columns, layout, header, own, folder)
+    # Numbers are not bounded one by one where their norm is.
+    bounded = given if privacy is None or data is not None else replace(given, clip=1.0)
+    material = _material(bounded, source, data, columns, layout, header, own, folder)
+    if privacy is not None:
+        material = replace(material, clip=None, clip_source=None, histogram=None)
     inputs = material.inputs
     note(options, f"{inputs.source}: {inputs.reading}.")
     if material.clip_source not in (None, "given"):
@@ -254,12 +265,16 @@ def secagg(
         )
         _secagg_sum_out.finish(outcome, report, sum_out, folder, options)
         return
-    params = given.params(
-        clients=inputs.clients,
-        dim=inputs.dim,
-        clip=material.clip,
-        max_weight=material.max_weight,
-    )
+    if privacy is None:
+        params = given.params(
+            clients=inputs.clients,
+            dim=inputs.dim,
+            clip=material.clip,
+            max_weight=material.max_weight,
+        )
+    else:
+        private = _privacy_run.Private.of(privacy, given, inputs, own)
+        params, inputs = private.params, private.inputs
     signers, directory = _secagg_identities.of(params, roster, identities, seed)
     if misbehave is not None:
         count = 1
@@ -309,7 +324,10 @@ def secagg(
         _write_transcript(transcript, record, params, directory, seed, str(abort), options)
         raise
     _write_transcript(transcript, record, params, directory, seed, None, options)
-    report = simulation(result, material, leaves, wall)
+    if privacy is None:
+        report = simulation(result, material, leaves, wall)
+    else:
+        result, report = private.report(result, material, leaves, wall)
     _secagg_sum_out.finish(result, report, sum_out, folder, options)
 
 

@@ -120,9 +120,7 @@ def calibrate(
     UsageError
         If the arguments leave no mechanism; the nearest that works is named.
     """
-    target = Target(
-        delta=delta, rounds=rounds, sampling_rate=sampling_rate, adjacency=adjacency
-    )
+    target = Target(delta=delta, rounds=rounds, sampling_rate=sampling_rate, adjacency=adjacency)
     clients = whole("clients", clients, 1, 2**20)
     least = clients if honest is None else whole("honest", honest, 1, clients)
     clip = positive("clip", clip)

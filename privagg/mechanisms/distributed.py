@@ -42,7 +42,7 @@ from privagg.mechanisms.rotation import Rotation, padded
 __all__ = ["BETA", "KINDS", "DistributedNoise", "NoisySum", "NoisyWords", "clipped_to", "inflated"]
 
 KINDS = ("discrete-gaussian", "skellam")
-"""Noise that is added; ``poisson-binomial`` noise is in :mod:`privagg.mechanisms.poisson_binomial`."""
+"""Noise that is added; ``poisson-binomial`` is in :mod:`privagg.mechanisms.poisson_binomial`."""
 
 BETA = math.exp(-0.5)
 """A rounding whose norm is beyond the bound is drawn again: with at most this probability."""
@@ -94,7 +94,7 @@ class NoisySum:
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedNoise:
-    """The parameters of the mechanism, all public; :func:`~privagg.mechanisms.calibrate` finds them.
+    """The mechanism's parameters, all public; :func:`privagg.mechanisms.calibrate` finds them.
 
     Parameters
     ----------
@@ -184,9 +184,7 @@ class DistributedNoise:
         count = whole("survivors", survivors, 1, self.clients)
         return math.sqrt(count * (self.variance + 0.25)) / self.scale
 
-    def encode(
-        self, vector: NDArray[Any], *, seed: bytes, entropy: Entropy = OS
-    ) -> NoisyWords:
+    def encode(self, vector: NDArray[Any], *, seed: bytes, entropy: Entropy = OS) -> NoisyWords:
         """Clip, rotate, round and add noise to one client's vector.
 
         Parameters

@@ -1,10 +1,10 @@
 """Exact integer noise: discrete Gaussian and Skellam numbers from uniform bits, by inversion.
 
 A uniform U in [0, 1) is drawn bit by bit, and the number is the least j with U < P(X <= j). 64 bits
-of U and as many of each P(X <= j) nearly always decide; where they do not (a word equals the cut-off
-value, about once in 2**50 draws), more bits of both are computed until they do. So the law is exact:
-no probability is rounded, however often one draws, and no float takes part. The values are bounded
-from both sides in integer arithmetic (:mod:`privagg.mechanisms._enclosures`).
+of U and as many of each P(X <= j) nearly always decide; where they do not (a word equals a cut-off
+value, about once in 2**50 draws), more bits of both are computed until they do. So the law is
+exact: no probability is rounded, however often one draws, and no float takes part. The values are
+bounded from both sides in integer arithmetic (:mod:`privagg.mechanisms._enclosures`).
 
 What is not promised: constant time. How long a draw takes depends on the number drawn.
 """

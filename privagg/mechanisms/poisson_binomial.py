@@ -162,7 +162,7 @@ class PoissonBinomial:
         if int(heads.max()) > survivors * self.trials:
             allowed = f"up to {survivors * self.trials} heads for {survivors} clients"
             raise UsageError("words_sum", int(heads.max()), allowed, "A client sent other words.")
-        centred = (heads - survivors * self.trials / 2) / self.scale
+        centred = (heads.astype(np.float64) - survivors * self.trials / 2) / self.scale
         total = Rotation(self.dim, seed).inverse(centred)
         return NoisySum(total, total / survivors, survivors, self.deviation(survivors))
 

@@ -1,4 +1,4 @@
-"""The fast Walsh-Hadamard transform, and stochastic rounding with the squared norm of the result."""
+"""The fast Walsh-Hadamard transform, and stochastic rounding with its squared norm."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rounded(values: Any, words: Any, out: Any) -> Any:
 
     Values below 2**31 in magnitude, whose squares add up to less than 2**62.
     """
-    total = 0
+    total = np.int64(0)
     for i in range(values.size):
         below = np.floor(values[i])
         up = np.float64(words[i]) < (values[i] - below) * 4294967296.0
