@@ -353,7 +353,8 @@ class Encoding:
                 _OUTSIDE,
             )
         if weights == 0:
-            allowed, hint = "at least one positive weight", "There is no mean: all were 0."
+            allowed = "at least one client with a positive weight"
+            hint = "There is no mean: every survivor had weight 0."
             raise UsageError("words_sum", "a sum of weights of 0", allowed, hint)
         sums = levels.astype(np.int64)
         if self.kind == "ring":

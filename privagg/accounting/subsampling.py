@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privagg.accounting.rdp import INTEGER_ORDERS, Curve, positive
 from privagg.errors import UsageError
@@ -61,19 +65,27 @@ def _sampled(bound: Callable[[float], float], rate: float, factor: float) -> Cur
     orders = tuple(order for order in INTEGER_ORDERS if order <= _LARGEST)
     if q == 1:
         return Curve.of(bound, orders, SAMPLED)
-    low = {order: bound(float(order)) for order in range(2, int(orders[-1]) + 1)}
+    low = np.array([bound(float(order)) for order in range(2, int(orders[-1]) + 1)])
     return Curve.of(lambda order: _amplified(int(order), low, q, factor), orders, SAMPLED)
 
 
-def _amplified(order: int, low: dict[int, float], q: float, factor: float) -> float:
-    logs = [(order - 1) * math.log1p(-q) + math.log1p((order - 1) * q)]
-    for part in range(2, order + 1):
-        term = math.lgamma(order + 1) - math.lgamma(part + 1) - math.lgamma(order - part + 1)
-        term += part * math.log(q) + (order - part) * math.log1p(-q) + (part - 1) * low[part]
-        logs.append(term + (math.log(factor) if part > 2 else 0.0))
-    most = max(logs)
+def _amplified(order: int, low: NDArray[np.float64], q: float, factor: float) -> float:
+    logs = _weights(order, q, factor) + np.arange(1, order) * low[: order - 1]
+    first = (order - 1) * math.log1p(-q) + math.log1p((order - 1) * q)
+    most = max(first, float(logs.max()))
     if most == math.inf:
         return math.inf
-    total = most + math.log(math.fsum(math.exp(one - most) for one in logs))
+    total = most + math.log(math.exp(first - most) + float(np.exp(logs - most).sum()))
     # A bound that is worse than none: sampling never costs anything.
-    return min(max(total, 0.0) / (order - 1) * (1 + 1e-12), low[order])
+    return min(max(total, 0.0) / (order - 1) * (1 + 1e-12), float(low[order - 2]))
+
+
+@lru_cache(maxsize=1024)
+def _weights(order: int, q: float, factor: float) -> NDArray[np.float64]:
+    """Return the logarithms of C(a, l) q**l (1 - q)**(a-l) and the factor, for l = 2 ... a."""
+    found = []
+    for part in range(2, order + 1):
+        term = math.lgamma(order + 1) - math.lgamma(part + 1) - math.lgamma(order - part + 1)
+        term += part * math.log(q) + (order - part) * math.log1p(-q)
+        found.append(term + (math.log(factor) if part > 2 else 0.0))
+    return np.array(found)

@@ -31,7 +31,7 @@ WRAP = 1e-4
 MAX_EXCESS = 1.02
 """Bits are chosen such that rounding costs no more than this factor in variance."""
 
-_SPREAD = 60
+_SMALLEST = 2.0**-8
 _LARGEST_CLIP = 2.0**28
 
 
@@ -160,68 +160,67 @@ def calibrate(
     )
     if bits is not None:
         return _fit(start, epsilon, multiplier)
-    for chosen in range(4, 33):
+    ideal = _fit(start, epsilon, multiplier)
+    deviation = math.sqrt(least * ideal.variance) / ideal.scale
+    for chosen in range(4, 32):
         try:
-            made = _fit(replace(start, bits=chosen), epsilon, multiplier)
-        except UsageError:
-            if chosen == 32:
-                raise
+            made = _scaled(replace(start, bits=chosen), deviation)
+            if made.inflation**2 * (1 + 0.25 / made.variance) <= MAX_EXCESS:
+                return _fit(made, epsilon, multiplier)
+        except UsageError:  # too few bits
             continue
-        if made.inflation**2 * (1 + 0.25 / made.variance) <= MAX_EXCESS:
-            return made
-    return made
+    return ideal
 
 
 def _fit(
     start: DistributedNoise, epsilon: float | None, multiplier: float | None
 ) -> DistributedNoise:
     """Return scale and variance for given bits: each follows from the other, so in turns."""
-    clip, honest = start.clip, start.honest
-    if multiplier is None:
-        deviation = central_deviation(clip, epsilon or 1.0, start.target)
-    else:
-        deviation = multiplier * clip
-    made = start
+    if multiplier is not None:
+        return _scaled(start, multiplier * start.clip)
+    stated = positive("epsilon", epsilon or 0.0)
+    made = _scaled(start, central_deviation(start.clip, stated, start.target), checked=False)
     for _ in range(12):
-        local = deviation / math.sqrt(honest)
-        scale = scale_for(
-            bits=start.bits,
-            clients=start.clients,
-            dim=padded(start.dim),
-            clip=clip,
-            local=local,
-            wrap=start.wrap,
-        )
-        scale = min(scale, 0.9 * MAX_SIGMA / local, _LARGEST_CLIP / clip)
-        if multiplier is not None:
-            variance = honest_share(deviation * scale, honest)
-            return replace(start, scale=scale, variance=_checked(start, variance))
-        made = replace(start, scale=scale, variance=1.0)
-        variance = _least_variance(made, epsilon or 1.0)
-        before, deviation = deviation, math.sqrt(honest * variance) / scale
-        if abs(before - deviation) <= 1e-6 * deviation:
+        variance = _checked(start, _least_variance(made, stated))
+        before, deviation = made.variance, math.sqrt(start.honest * variance) / made.scale
+        if abs(before - variance) <= 1e-5 * variance:
             break
-    return replace(made, variance=_checked(start, variance))
+        made = _scaled(start, deviation, checked=False)
+    return replace(made, variance=variance)
 
 
-def honest_share(deviation: float, honest: int) -> float:
-    """Return the variance of each of `honest` clients' noise for the deviation of its sum."""
-    return deviation * deviation / honest
+def _scaled(start: DistributedNoise, deviation: float, checked: bool = True) -> DistributedNoise:
+    """Return the largest scale at which the sum has this deviation, in the vector's units."""
+    local = deviation / math.sqrt(start.honest)
+    scale = scale_for(
+        bits=start.bits,
+        clients=start.clients,
+        dim=padded(start.dim),
+        clip=start.clip,
+        local=local,
+        wrap=start.wrap,
+    )
+    scale = min(scale, 0.9 * MAX_SIGMA / local, _LARGEST_CLIP / start.clip)
+    variance = (local * scale) ** 2
+    return replace(start, scale=scale, variance=_checked(start, variance) if checked else variance)
 
 
 def _least_variance(made: DistributedNoise, epsilon: float) -> float:
-    """Return the least variance, to 1 in 10**9, whose proven epsilon is not above the stated."""
-    low, high = 2.0**-8, MAX_SIGMA**2
-    if made._epsilon(made.honest, high)[0] > epsilon:
-        return math.inf
-    for _ in range(_SPREAD):
+    """Return the least variance, to 1 in 10**8, whose proven epsilon is not above the stated."""
+
+    def enough(variance: float) -> bool:
+        return made.epsilon_with(made.honest, variance)[0] <= epsilon
+
+    low, high, step = made.variance, made.variance, 1.02
+    while enough(low) and low > _SMALLEST:
+        low, high, step = low / step, low, step * step
+    while not enough(high):
+        if high > MAX_SIGMA**2:
+            return math.inf
+        low, high, step = high, high * step, step * step
+    while high > low * (1 + 1e-8):
         middle = math.sqrt(low * high)
-        if made._epsilon(made.honest, middle)[0] > epsilon:
-            low = middle
-        else:
-            high = middle
-        if high <= low * (1 + 1e-9):
-            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 

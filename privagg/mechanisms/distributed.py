@@ -249,7 +249,7 @@ class DistributedNoise:
             If nobody honest is left.
         """
         honest = honest_of(survivors, coalition)
-        epsilon, proof = self._epsilon(honest, self.variance)
+        epsilon, proof = self.epsilon_with(honest, self.variance)
         target = self.target
         return Guarantee(
             epsilon=epsilon,
@@ -261,7 +261,8 @@ class DistributedNoise:
             proof=proof,
         )
 
-    def _epsilon(self, honest: int, variance: float) -> tuple[float, str]:
+    def epsilon_with(self, honest: int, variance: float) -> tuple[float, str]:
+        """Return the epsilon that so many honest clients' noise of a variance proves, and how."""
         target, dim = self.target, self.length
         root = math.sqrt(self.norm_squared)
         # The norms of a difference of integers: |x|_1 <= sqrt(d) |x|_2 and <= |x|_2 squared.
