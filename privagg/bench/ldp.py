@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,26 @@ from privagg.bench.peers import Work
 from privagg.bench.rows import OURS, Case, Row, Step, report, sizes
 from privagg.domain import Categorical, Domain
 from privagg.domain.base import Codes
+from privagg.entropy import OS
 from privagg.errors import UsageError
 from privagg.mechanisms import GRR, OLH, OUE
+from privagg.mechanisms._draws import Draws
+from privagg.mechanisms.distributed import KINDS
+from privagg.mechanisms.integer_noise import integer_noise
 from privagg.protocols.multidim import Aggregator, Params, Protocol, randomize_codes
 from privagg.report import Report
 
 __all__ = ["PARTS", "bench"]
 
-PARTS = ("grr", "oue", "olh", "rs+fd")
+PARTS = ("grr", "oue", "olh", "rs+fd", "noise")
 
 _EPSILON = 1.0
 _GRR_VALUES = 100
 _OUE_VALUES = 128
 _NUMPY_VALUES = 16
 _BATCH = 1 << 16
+_SIGMAS = (7.0, 40.0, 200.0)
+"""Standard deviations of integer noise: what 16 bits leave 10,000, 1000 and 100 clients."""
 _LOOPS = 300_000
 """Steps of the libraries' loops that are timed."""
 
@@ -81,6 +88,7 @@ def bench(
         "oue": lambda: _oue(users, repeats),
         "olh": lambda: _olh(users, values, repeats),
         "rs+fd": lambda: _faked(users, repeats),
+        "noise": lambda: _noise(users, repeats),
     }
     chosen = [part for part in PARTS if part in parts]
     cases: list[Case] = []
@@ -205,6 +213,27 @@ def _olh(n: int, k: int, repeats: int) -> tuple[list[Case], dict[str, Any]]:
     name = f"OLH, {n:,} reports, k = {k:,}: aggregate"
     case = Case(name=name, rows=rows, amount=n * k, unit="hash")
     return [case], {"olh_bytes_per_report": len(reports.encode()) / n}
+
+
+def _noise(n: int, repeats: int) -> tuple[list[Case], dict[str, Any]]:
+    """Time the exact integer noise of a client of a secure sum."""
+    cases = []
+    for sigma in _SIGMAS:
+        draws, generator = Draws(OS), np.random.default_rng(1)
+        works: dict[str, Work] = {
+            f"{OURS}, {kind}": partial(integer_noise(kind, sigma * sigma).sample, n, draws)
+            for kind in KINDS
+        }
+
+        def gaussian(generator: Any = generator, sigma: float = sigma) -> Any:
+            return np.rint(generator.normal(0.0, sigma, n))
+
+        def poissons(generator: Any = generator, rate: float = sigma * sigma / 2) -> Any:
+            return generator.poisson(rate, n) - generator.poisson(rate, n)
+
+        works |= {"NumPy normal, rounded": gaussian, "NumPy poisson - poisson": poissons}
+        cases.append(_case(f"noise, {n:,} integers, sigma {sigma:g}", works, n, "draw", repeats))
+    return cases, {}
 
 
 def _adult() -> tuple[dict[str, Domain], list[Codes]]:

@@ -202,7 +202,7 @@ def secagg_command(
 )
 @click.option(
     "--part",
-    type=click.Choice(["grr", "oue", "olh", "rs+fd"]),
+    type=click.Choice(["grr", "oue", "olh", "rs+fd", "noise"]),
     multiple=True,
     help="What is timed; may be repeated; everything if left out.",
 )

@@ -20,6 +20,7 @@ KEYS = {
     ),
     *("bytes_up", "bytes_down", "bytes_server", "memory_server"),
     *("cpu_seconds_client", "cpu_seconds_server", "simulation_workers", "simulation_seconds"),
+    "privacy",
 }
 ROUND = ("--clients", 1000, "--dim", 100_000)
 QUICK = (*ROUND, "--no-calibrate")
