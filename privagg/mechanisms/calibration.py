@@ -31,6 +31,7 @@ WRAP = 1e-4
 MAX_EXCESS = 1.02
 """Bits are chosen such that rounding costs no more than this factor in variance."""
 
+_TURNS = 50
 _SMALLEST = 2.0**-8
 _LARGEST_CLIP = 2.0**28
 
@@ -180,13 +181,15 @@ def _fit(
         return _scaled(start, multiplier * start.clip)
     stated = positive("epsilon", epsilon or 0.0)
     made = _scaled(start, central_deviation(start.clip, stated, start.target), checked=False)
-    for _ in range(12):
+    for _ in range(_TURNS):
         variance = _checked(start, _least_variance(made, stated))
-        before, deviation = made.variance, math.sqrt(start.honest * variance) / made.scale
-        if abs(before - variance) <= 1e-5 * variance:
-            break
+        if abs(made.variance - variance) <= 1e-5 * variance:
+            return replace(made, variance=variance)
+        deviation = math.sqrt(start.honest * variance) / made.scale
         made = _scaled(start, deviation, checked=False)
-    return replace(made, variance=variance)
+    # More noise takes a smaller scale, which makes rounding need more noise still: no end.
+    found = f"{start.bits}, where the noise that rounding needs does not fit"
+    raise UsageError("bits", found, "more bits", "Or a larger epsilon, or fewer rounds.")
 
 
 def _scaled(start: DistributedNoise, deviation: float, checked: bool = True) -> DistributedNoise:

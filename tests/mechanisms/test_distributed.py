@@ -345,3 +345,14 @@ def test_fields_are_checked():
         made.guarantee(5, 5)
     with pytest.raises(UsageError, match="theta"):
         PoissonBinomial(dim=4, clients=2, honest=2, clip=1.0, trials=2, theta=0.3, target=Target())
+
+
+def test_bits_that_rounding_outgrows_are_refused():
+    settings = {"dim": 2**20, "clients": 1000, "epsilon": 4.0, "rounds": 100}
+    with pytest.raises(UsageError, match="more bits"):
+        calibrate(bits=14, **settings)
+    tight = calibrate(bits=16, **settings)
+    assert 3.9 < tight.guarantee(1000).epsilon <= 4
+    central = central_deviation(1.0, 4.0, tight.target)
+    assert 1.5 < (tight.deviation(1000) / central) ** 2 < 3  # rounding doubles the variance here
+    assert calibrate(**settings).deviation(1000) < 1.02 * central
