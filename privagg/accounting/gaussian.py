@@ -37,9 +37,14 @@ def analytic_delta(ratio: float, epsilon: float) -> float:
     Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m), m the sensitivity over the standard deviation (Balle,
     Wang, ICML 2018, theorem 8).
     """
+    return max(0.0, _delta(ratio, epsilon)[0])
+
+
+def _delta(ratio: float, epsilon: float) -> tuple[float, float]:
+    """Return delta, and what the rounding of floats may have taken from it."""
     near, shift = ratio / 2, epsilon / ratio
-    far = _log_phi(-near - shift)
-    return max(0.0, _phi(near - shift) - math.exp(min(epsilon + far, 700.0)))
+    first, far = _phi(near - shift), _log_phi(-near - shift)
+    return first - math.exp(min(epsilon + far, 700.0)), first * (1e-14 + 4e-16 * epsilon)
 
 
 def analytic_epsilon(ratio: float, delta: float) -> float:
@@ -56,11 +61,11 @@ def analytic_epsilon(ratio: float, delta: float) -> float:
     if math.erf(m / math.sqrt(8)) <= least:
         return 0.0
     low, high = 0.0, 1.0
-    while analytic_delta(m, high) > least:
+    while sum(_delta(m, high)) > least:
         low, high = high, high * 2
     for _ in range(64):
         middle = (low + high) / 2
-        low, high = (middle, high) if analytic_delta(m, middle) > least else (low, middle)
+        low, high = (middle, high) if sum(_delta(m, middle)) > least else (low, middle)
     return high * (1 + 1e-12)
 
 

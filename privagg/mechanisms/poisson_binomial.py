@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from privagg._jit import JIT
 from privagg._validate import whole
+from privagg.accounting.gaussian import analytic_sigma
 from privagg.accounting.poisson_binomial import heads_curve
 from privagg.accounting.rdp import Curve, positive
 from privagg.entropy import OS, Entropy
@@ -46,6 +47,9 @@ _HALF = 1 << 31
 _TILE = 1 << 16
 _FINE_THETA = 1 / 32
 _MOST_TRIALS = 4096
+_TURNS, _CLOSE, _AIM, _APART = 20, 0.998, 0.999, 1.005
+_WIDEST = 128
+"""Coins that are taken unless more bits are asked for: beyond, calibration takes long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +221,7 @@ def calibrate_poisson_binomial(
     if made is not None and bits is None and made.theta > _FINE_THETA:
         # theta**2 m, by which epsilon goes, stays.
         wanted = made.trials * (made.theta / _FINE_THETA) ** 2
-        trials = min(_MOST_TRIALS, 1 << math.ceil(math.log2(wanted)))
+        trials = min(_WIDEST, 1 << math.ceil(math.log2(wanted)))
         made = _fit(dim, clients, honest, clip, epsilon, target, trials)
     if made is None:
         hint = "Raise epsilon, the clients or the smallest cohort."
@@ -245,15 +249,27 @@ def _fit(
             target=target,
         )
 
-    def enough(theta: float) -> bool:
-        return with_theta(theta).guarantee(honest).epsilon <= epsilon
+    def epsilon_of(theta: float) -> float:
+        return with_theta(theta).guarantee(honest).epsilon
 
     low, high = 2.0**-20, MAX_THETA
-    if not enough(low):
-        return None
-    if enough(high):
-        return with_theta(high)
-    for _ in range(14):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return with_theta(low)
+    # As much noise as one Gaussian needs; from there by the power law that epsilon nearly follows.
+    sigma = analytic_sigma(1.0, epsilon, target.delta) * math.sqrt(target.rounds)
+    theta = math.sqrt(honest / (4 * trials)) * with_theta(high).reach / (clip * sigma)
+    best = None
+    for _ in range(_TURNS):
+        theta = min(max(theta, low), high)
+        found = epsilon_of(theta)
+        if found <= epsilon:
+            low, best = theta, theta
+            if theta == MAX_THETA or found >= epsilon * _CLOSE:
+                break
+        else:
+            high = theta
+            if theta <= 2.0**-20:
+                break
+        if high <= low * _APART:
+            break
+        guess = theta * (epsilon * _AIM / found) ** 0.9
+        theta = guess if low < guess < high else math.sqrt(low * high)
+    return None if best is None else with_theta(best)
