@@ -118,7 +118,7 @@ _RESULT_KEYS = (
     *("dropouts", "survivors", "count", "weight_total", "expansion", "expansion_formula"),
     *("expansion_graph_proof", "bytes_up_per_client", "bytes_down_per_client", "bytes_up"),
     *("bytes_down", "seconds", "exact", "max_error", "error_bound", "sum", "mean", "histogram"),
-    *("guarantee", "learned", "not_learned", "truth", "insecure_seed", "blame"),
+    *("guarantee", "learned", "not_learned", "truth", "insecure_seed", "blame", "privacy"),
 )
 
 

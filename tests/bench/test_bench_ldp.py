@@ -26,8 +26,8 @@ def test_all_parts():
     report = ldp.bench(
         users=3000, grr_users=5000, values=40, repeats=2, step=lambda *step: seen.append(step)
     )
-    assert len(cases_of(report)) == 7
-    assert seen[-1][1:] == (4, 4)
+    assert len(cases_of(report)) == 10
+    assert seen[-1][1:] == (5, 5)
     figures = report.data["figures"]
     assert 16 <= figures["oue_bytes_per_report"] < 16.1
     assert figures["rsfd_oue_z_peak_bytes"] > 0

@@ -23,7 +23,7 @@ KEYS = {
     *("dropouts", "survivors", "count", "weight_total", "expansion", "expansion_formula"),
     *("bytes_up_per_client", "bytes_down_per_client", "bytes_up", "bytes_down", "seconds"),
     *("exact", "max_error", "error_bound", "sum", "mean", "histogram", "guarantee", "learned"),
-    *("not_learned", "truth", "insecure_seed", "blame", "expansion_graph_proof"),
+    *("not_learned", "truth", "insecure_seed", "blame", "expansion_graph_proof", "privacy"),
 }
 SECONDS = {"client", "server", "total_cpu", "wall", "clients_by_round", "server_by_round"}
 
