@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 
 from privagg.cli._reading import memory_here
+from privagg.cli.common import warn
+from privagg.errors import UsageError
 from privagg.protocols import secagg
 from privagg.protocols.secagg import Params, Plan, calibration
+from privagg.report import Column, Table
 
-__all__ = ["bytes_only", "memory_here", "memory_needed"]
+__all__ = ["bytes_only", "check_memory", "memory_here", "memory_needed"]
 
 _CLIENT_EDGE_BYTES = 256
 """Held by a simulated client for each peer: keys, agreed secrets, one ciphertext, one share."""
@@ -37,3 +40,25 @@ def memory_needed(params: Params, workers: int, *, payloads: bool) -> float:
     processes = 0 if workers == 1 else workers * _PROCESS_BYTES
     sent = plan.bytes_server if payloads else 0
     return plan.memory_server + vectors + clients + processes + sent
+
+
+def check_memory(params: Params, workers: int, *, payloads: bool) -> None:
+    """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
+    needed = memory_needed(params, workers, payloads=payloads)
+    available, total = memory_here()
+
+    def size(count: float) -> str:
+        return Table("", [Column("", "B")], [[count]]).texts()[0][0]
+
+    if total is not None and needed > total:
+        raise UsageError(
+            "clients, dim",
+            f"{params.clients} and {params.dim}, which need about {size(needed)} of memory",
+            f"what fits this machine's {size(total)}",
+            "Lower --dim, --clients or --workers"
+            + (", choose --graph sparse" if params.graph.value == "complete" else "")
+            + ", stream with --streamed"
+            + (", or leave out --transcript-payloads." if payloads else "."),
+        )
+    if available is not None and needed > available:
+        warn(f"this needs about {size(needed)} of memory; {size(available)} are available now.")

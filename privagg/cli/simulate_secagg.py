@@ -22,7 +22,6 @@ from privagg.cli.common import (
     note,
     progress,
     seed_option,
-    warn,
 )
 from privagg.errors import Abort, UsageError
 
@@ -189,6 +188,7 @@ def secagg(
     from privagg import entropy as entropies
     from privagg.cli import (
         _lightsecagg_run,
+        _secagg_costs,
         _secagg_identities,
         _secagg_places,
         _secagg_streamed,
@@ -285,7 +285,7 @@ def secagg(
     else:
         if sum_out is not None:
             _secagg_sum_out.check(sum_out, inputs.vectors[0])
-        _check_memory(params, count, payloads=transcript_payloads)
+        _secagg_costs.check_memory(params, count, payloads=transcript_payloads)
     if misbehave is not None:
         _misbehave(misbehave, params, material, seed, signers, directory, options)
     leaves = _leaves(params, drop_at, schedule, own)
@@ -412,31 +412,6 @@ def _leaves(
     gone = thresholds.dropouts(params.clients, params.dropout)
     before = drop_at or "masked-input"
     return _secagg_schedule.draw(params.clients, gone, before, own.spawn("dropouts"))
-
-
-def _check_memory(params: Params, workers: int, *, payloads: bool) -> None:
-    """Refuse what this machine's memory cannot hold at all; warn of what it may not hold now."""
-    from privagg.cli._secagg_costs import memory_here, memory_needed
-    from privagg.report import Column, Table
-
-    needed = memory_needed(params, workers, payloads=payloads)
-    available, total = memory_here()
-
-    def size(count: float) -> str:
-        return Table("", [Column("", "B")], [[count]]).texts()[0][0]
-
-    if total is not None and needed > total:
-        raise UsageError(
-            "clients, dim",
-            f"{params.clients} and {params.dim}, which need about {size(needed)} of memory",
-            f"what fits this machine's {size(total)}",
-            "Lower --dim, --clients or --workers"
-            + (", choose --graph sparse" if params.graph.value == "complete" else "")
-            + ", stream with --streamed"
-            + (", or leave out --transcript-payloads." if payloads else "."),
-        )
-    if available is not None and needed > available:
-        warn(f"this needs about {size(needed)} of memory; {size(available)} are available now.")
 
 
 def _write_transcript(
