@@ -91,7 +91,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
-            "sensor": Leaf("privagg.cli.bench:sensor_command", "Time sensor networks."),
+            "sensor": Leaf(
+                "privagg.cli.bench:sensor_command",
+                "Time sensor networks, and audits of participation logs.",
+            ),
             "flower": Leaf(
                 "privagg.cli.bench:flower_command",
                 "Time one round in Flower, by our workflow and by its own SecAgg+.",
