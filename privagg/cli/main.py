@@ -38,6 +38,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_multidim:multidim",
                 "Simulate a survey of several attributes under local differential privacy.",
             ),
+            "locational": Leaf(
+                "privagg.cli.simulate_locational:locational",
+                "Simulate statistics by region under local differential privacy.",
+            ),
         },
     ),
     "plan": Branch(

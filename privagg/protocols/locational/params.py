@@ -85,8 +85,11 @@ class Params:
     mechanism : str
         One of :data:`ORACLES` or :data:`FAMILIES`.
     other : bool
-        Whether there is a cell for those in no region, or whose value is unknown; without, they are
-        refused. Regions that points lie in should have it.
+        Whether there is a cell for those in no region; without, they are refused. Regions that
+        points lie in should have it.
+    missing : {"refuse", "other"}
+        What becomes of a missing coordinate and of a value that is missing or not declared: an
+        error, or that cell, which `other` has to declare.
     items : int
         How many pairs of region and value a respondent has at most, 1 to 64. With more than one,
         ``privset`` reports on the whole set; any other mechanism on one of them, drawn at random
@@ -107,6 +110,7 @@ class Params:
     value: Value = field(default_factory=Presence)
     mechanism: str = "ss"
     other: bool = False
+    missing: str = "refuse"
     items: int = 1
     delta: float = 1e-6
     clamp: bool = False
@@ -124,6 +128,10 @@ class Params:
         for name in ("other", "clamp"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(name, getattr(self, name), "True or False")
+        if not isinstance(self.missing, str) or self.missing not in ("refuse", "other"):
+            raise UsageError("missing", self.missing, '"refuse" or "other"')
+        if self.missing == "other" and not self.other:
+            raise UsageError("other", False, 'True where missing is "other"')
         object.__setattr__(self, "items", whole("items", self.items, 1, MAX_ITEMS))
         if self.items > 1 and self.value.groups > 1:
             raise UsageError("items", self.items, "1 with rankings")
@@ -198,6 +206,7 @@ class Params:
             "epsilon": self.epsilon,
             "oracle": self.oracle,
             "other": self.other,
+            "missing": self.missing,
             "items": self.items,
             "clamp": self.clamp,
             **({"delta": self.delta} if self.oracle == "gaussian" else {}),

@@ -199,7 +199,7 @@ def _why(mechanism: str, best: Forecast, ordered: Sequence[Forecast]) -> str:
     error = f"n Var = {best.mse:.4g} a cell, {best.bytes_per_report:.3g} bytes per report"
     others = [one for one in ordered if one is not best]
     if not others:
-        return f"{name} as asked for: {error}"
+        return f"{name}, as asked for by {mechanism}: {error}"
     allowed = [one for one in others if not one.excluded]
     text = f"{name}: {error}"
     if allowed and allowed[0].mse <= best.mse:

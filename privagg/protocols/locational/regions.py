@@ -22,9 +22,12 @@ from privagg._validate import as_array, refuse_masked
 from privagg.domain.columns import as_column, positions
 from privagg.errors import UsageError
 
-__all__ = ["MAX_REGIONS", "Indices", "Points", "RegionList", "Regions", "read_names"]
+__all__ = ["MAX_REGIONS", "MISSING", "Indices", "Points", "RegionList", "Regions", "read_names"]
 
 MAX_REGIONS = 2**20
+
+MISSING = -2
+"""In place of an index: a coordinate is missing."""
 
 Indices = NDArray[np.int64]
 Outline = list[NDArray[np.float64]]
@@ -163,7 +166,7 @@ class Points(Regions):
     def locate(self, *columns: Any) -> Indices:
         """Return the index of each point's region; see :meth:`Regions.locate`.
 
-        A missing coordinate is in no region. If most points are off the globe, or outside of the
+        Where a coordinate is missing it is -2. If most points are off the globe, or outside of the
         box around all regions, but inside it once latitude and longitude are exchanged, they are
         taken to be exchanged, and refused.
         """
@@ -179,7 +182,7 @@ class Points(Regions):
         if not (known | missing).all():
             allowed = "latitudes from -90 to 90, longitudes from -180 to 180, in degrees"
             raise UsageError("latitude", "a point off the globe", allowed)
-        at: Indices = np.full(latitude.size, -1, np.int64)
+        at: Indices = np.where(missing, MISSING, -1).astype(np.int64)
         if known.any():
             at[known] = self._find(latitude[known], longitude[known])
         return at

@@ -17,6 +17,7 @@ from privagg.mechanisms import Reports
 from privagg.mechanisms._draws import Draws
 from privagg.protocols.locational.params import Params
 from privagg.protocols.locational.privset import PrivSet
+from privagg.protocols.locational.regions import MISSING
 
 __all__ = ["Held", "Respondent", "hold", "randomize"]
 
@@ -91,13 +92,16 @@ def hold(
     region = params.regions.locate(*places)
     found = params.value.encode(
         np.zeros(region.size) if values is None else values,
-        unknown="other" if params.other else "refuse",
+        unknown=params.missing,
         clamp=params.clamp,
         entropy=entropy,
         group=group,
     )
     if found.codes.size != region.size:
         raise UsageError("values", f"{found.codes.size} values for {region.size} places", "as many")
+    if params.missing == "refuse" and (region == MISSING).any():
+        hint = 'Or give it a cell: missing="other", --missing other.'
+        raise UsageError("places", "a missing coordinate", "latitude and longitude", hint)
     absent = (region < 0) | (found.codes < 0)
     if absent.any() and not params.other:
         hint = "Declare it, or a cell for whoever is in none: other=True, --missing other."

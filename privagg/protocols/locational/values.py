@@ -157,6 +157,11 @@ class Category(Value):
         self._with_gap = Categorical(values, unknown="other", other=_unused(values))
 
     @property
+    def domain(self) -> Categorical:
+        """The categories as a domain."""
+        return self._domain
+
+    @property
     def k(self) -> int:
         """How many categories."""
         return self._domain.size
@@ -237,6 +242,11 @@ class Number(Value):
         else:
             domain = Floats(low, high)
         self._low, self._high, self._integer = domain.low, domain.high, bool(integer)
+
+    @property
+    def integer(self) -> bool:
+        """Whether values are integers."""
+        return self._integer
 
     @property
     def range(self) -> tuple[float, float]:

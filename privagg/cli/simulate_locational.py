@@ -1,0 +1,211 @@
+"""``privagg simulate locational``: values by region under local differential privacy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import rich_click as click
+
+from privagg.cli._survey_options import check_epsilon
+from privagg.cli.common import Options, command, emit, note, progress, seed_option
+from privagg.errors import UsageError
+
+__all__ = ["MECHANISM_NAMES", "locational"]
+
+MECHANISM_NAMES = (
+    *("auto", "randomised-response", "exponential", "gaussian"),
+    *("ss", "grr", "oue", "sue", "olh", "pgr", "hr", "privset"),
+)
+"""Said again here, so that the help needs no import of the protocol; a test compares them."""
+
+
+@command(
+    "locational",
+    examples=[
+        "privagg simulate locational --input income2000 --region state"
+        " --value weekly_income:float[0,5000] --clamp --epsilon 2",
+        "privagg simulate locational --input stops2017 --region grid:6x6"
+        " --latitude latitude --longitude longitude --value problem:category --epsilon 2",
+        "privagg simulate locational --input people.parquet --region county:counties.txt"
+        " --value cases:int[0,20] --epsilon 1 --out cases.csv",
+    ],
+    plots=True,
+)
+@click.option(
+    "--input",
+    "source",
+    required=True,
+    metavar="NAME|FILE",
+    help="A row per respondent: a bundled table, .csv or .parquet, read in chunks.",
+)
+@click.option(
+    "--region",
+    required=True,
+    metavar="SPEC",
+    help="COLUMN (a bundled table's), COLUMN:FILE of names, grid:RxC, h3:RESOLUTION, h3:FILE of"
+    " cells, polygons:FILE[:PROPERTY] of GeoJSON.",
+)
+@click.option("--latitude", metavar="COLUMN", help="In degrees, for grid, h3 and polygons.")
+@click.option("--longitude", metavar="COLUMN", help="In degrees, for grid, h3 and polygons.")
+@click.option(
+    "--bbox",
+    metavar="S,W,N,E",
+    help="Box of the grid or of the H3 cells, in degrees.  [default: a bundled table's own]",
+)
+@click.option(
+    "--parents",
+    metavar="FILE.csv",
+    help="Each region and its parent; or census-divisions, for states.",
+)
+@click.option(
+    "--value",
+    metavar="COLUMN:TYPE",
+    help="TYPE is bool, int[LOW,HIGH], float[LOW,HIGH], category[A,B,...] or ranking[A,B,...];"
+    " without the option, respondents are counted.",
+)
+@click.option("--clamp", is_flag=True, help="Move numbers out of range to the nearer end.")
+@click.option(
+    "--missing",
+    type=click.Choice(("refuse", "other")),
+    default="refuse",
+    show_default=True,
+    help="Unknown regions and missing values: refuse them, or give them a cell of their own.",
+)
+@click.option(
+    "--items",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Regions of a respondent, at most: columns of lists, or of texts with ';' between them.",
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(MECHANISM_NAMES),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="auto, randomised-response, exponential, gaussian, or an oracle: ss, grr, oue, sue, olh,"
+    " pgr, hr, privset.",
+)
+@click.option(
+    "--epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    callback=check_epsilon,
+    metavar="FLOAT",
+    help="What a report may have, for region and value together.",
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(1e-10, 0.1),
+    default=1e-6,
+    show_default=True,
+    metavar="FLOAT",
+    help="Of the Gaussian mechanism.",
+)
+@click.option("--max-bytes", type=float, metavar="FLOAT", help="Limit of auto: bytes per report.")
+@click.option(
+    "--max-seconds", type=float, metavar="FLOAT", help="Limit of auto: CPU seconds to decode."
+)
+@click.option(
+    "--users-expected",
+    type=click.IntRange(1),
+    metavar="INT",
+    help="Respondents that --max-seconds counts with.",
+)
+@click.option(
+    "--beside-secagg",
+    is_flag=True,
+    help="Also say what secure aggregation would give, and whom one would trust.",
+)
+@click.option(
+    "--runs", type=click.IntRange(1, 10**6), default=1, show_default=True, help="How often."
+)
+@click.option(
+    "--post",
+    type=click.Choice(("norm-sub", "none")),
+    default="norm-sub",
+    show_default=True,
+    help="How published counts are made of raw ones.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    metavar="FRACTION",
+    help="Of each interval.",
+)
+@seed_option
+def locational(
+    source: str,
+    region: str,
+    latitude: str | None,
+    longitude: str | None,
+    bbox: str | None,
+    parents: str | None,
+    value: str | None,
+    options: Options,
+    **values: Any,
+) -> None:
+    """Simulate statistics by region under local differential privacy.
+
+    Every respondent turns its region and its value into one cell, and randomises that into one
+    report; epsilon holds for both changed together. The aggregator estimates each region's count,
+    categories or mean, with intervals. Regions and values are declared, never read off the data.
+    With --out FILE.csv or FILE.geojson the estimates are written there.
+    """
+    from privagg.cli import _locational_inputs, _locational_report
+    from privagg.protocols import locational as protocol
+    from privagg.report import write_file
+
+    place = _locational_inputs.Place(
+        region=region, latitude=latitude, longitude=longitude, bbox=bbox, parents=parents
+    )
+    written = (options.out, options.report, options.plot)
+    other = values["missing"] == "other"
+    with progress(options) as step:
+        inputs = _locational_inputs.read(source, place, value, values["items"], step, written)
+        if values["max_seconds"] is not None and values["users_expected"] is None:
+            raise UsageError("--users-expected", "nothing", "respondents, with --max-seconds")
+        choice = protocol.recommend(
+            values["mechanism"],
+            users=values["users_expected"],
+            max_bytes=values["max_bytes"],
+            max_seconds=values["max_seconds"],
+            regions=inputs.regions,
+            value=inputs.value,
+            epsilon=values["epsilon"],
+            other=other or inputs.regions.by_points,
+            missing=values["missing"],
+            items=values["items"],
+            delta=values["delta"],
+            clamp=values["clamp"],
+        )
+        note(options, f"{len(inputs.regions):,} regions; {choice.why}.")
+        result = protocol.run(
+            choice.params,
+            inputs.chunks,
+            runs=values["runs"],
+            confidence=values["confidence"],
+            post=None if values["post"] == "none" else values["post"],
+            seed=values["seed"],
+            progress=step,
+        )
+        beside = None
+        if values["beside_secagg"]:
+            beside = _locational_report.beside(choice.params, inputs, result, values["seed"])
+    report = _locational_report.simulation(result, inputs, choice, values["mechanism"], beside)
+    if options.out is not None and options.out.suffix.lower() in (".csv", ".geojson"):
+        table = options.out.suffix.lower() == ".csv"
+        text = (
+            _locational_report.estimates_csv(result)
+            if table
+            else _locational_report.estimates_geojson(result)
+        )
+        write_file(options.out, text.encode())
+        note(options, f"Wrote {options.out}")
+        options = replace(options, out=None)
+    emit(report, options)
