@@ -8,7 +8,7 @@ together is as large as one trusted curator's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from privagg.errors import UsageError
 from privagg.protocols import secagg
 from privagg.protocols.locational.params import Params
 from privagg.protocols.locational.respondent import Held
+from privagg.protocols.secagg.calibration import Units
 
 __all__ = ["COHORT", "Alternative", "alternatives", "masked_counts"]
 
@@ -91,7 +92,7 @@ def masked_counts(
         own = secagg.Params.recommend(clients=part.size, dim=cells, value_bits=1)
         result = secagg.run(own, vectors, seed=None if seed is None else seed + number)
         total += np.asarray(result.sum, np.int64)
-        sent = max(sent, sum(secagg.plan(own, calibrate=False).bytes_up.values()))
+        sent = max(sent, _bytes_up(own))
     return total[: params.cells.known], sent
 
 
@@ -122,7 +123,7 @@ def alternatives(
     if sent is None:
         size = max(6, min(users, COHORT))
         own = secagg.Params.recommend(clients=size, dim=params.cells.size, value_bits=1)
-        bytes_up = float(sum(secagg.plan(own, calibrate=False).bytes_up.values()))
+        bytes_up = float(_bytes_up(own))
     else:
         bytes_up = float(sent)
     # One respondent's items move to others: 2 items of a count change by 1 each, Laplace noise.
@@ -154,6 +155,11 @@ def alternatives(
             False,
         ),
     ]
+
+
+def _bytes_up(params: secagg.Params) -> int:
+    nothing = {one.name: 0.0 for one in fields(Units)}
+    return sum(secagg.plan(params, units=Units(**nothing)).bytes_up.values())
 
 
 def discrete_laplace_variance(epsilon: float) -> float:

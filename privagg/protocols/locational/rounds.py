@@ -59,6 +59,7 @@ class _Known:
         self.users = np.zeros(params.groups, np.int64)
         self.cells = np.zeros(shape)
         self.numbers = np.zeros((params.groups, len(params.regions)))
+        self.rounding = 0.0
         self.unknown = self.clamped = 0
 
     def add(self, held: Held, group: int) -> None:
@@ -70,6 +71,9 @@ class _Known:
         known = there & (flat < params.cells.known)
         region = flat[known] // params.value.k
         self.numbers[group] += np.bincount(region, exact[known], len(params.regions))
+        if params.value.numeric and group == 0:
+            # Each is rounded to one of two ends: (1 - t**2) / 4 is the variance of either cell.
+            self.rounding += float((1 - exact[known] ** 2).sum()) / 4
         self.unknown += held.unknown
         self.clamped += held.clamped
 
@@ -165,7 +169,7 @@ def run(
         users=users,
         runs=wanted,
         estimates=first,
-        mse_theory=_theory(params, int(known.users[0]), known.cells[0] / known.users[0]),
+        mse_theory=_theory(params, known),
         covered=tally.share("raw"),
         intervals=tally.total["raw"],
         covered_counts=tally.share("counts") or 0.0,
@@ -282,10 +286,14 @@ def _even(params: Params, frequencies: Vector) -> float:
     return params.items / frequencies.size if params.items == 1 else float(frequencies.mean())
 
 
-def _theory(params: Params, users: int, cells: Vector) -> float:
+def _theory(params: Params, known: _Known) -> float:
     """Return the expected squared error of raw frequencies, at the true ones."""
-    each = cells / params.scale
-    if params.cells.padding is not None:
-        each = np.concatenate([each[: params.cells.padding], [max(0.0, 1 - each.sum())]])
+    users = int(known.users[0])
+    each = known.cells[0] / users / params.scale
+    padding = params.cells.padding
+    if padding is not None:
+        each[padding] = max(0.0, 1 - float(each[:padding].sum()))
     spread = cell_variances(params, params.oracles[0], users, each)
-    return float(spread[: params.cells.known].mean())
+    # Of each region both cells move together.
+    rounding = known.rounding * 2 / params.cells.known / users**2
+    return float(spread[: params.cells.known].mean()) + rounding
