@@ -140,8 +140,9 @@ class PGR(PureOracle):
 
     def _raw(self, state: State) -> Vector:
         space = self._space
-        # Value by value, or all points of the space at once: whichever is less work.
-        work_of_each = self.k * space.plane
+        # Value by value, or all points of the space at once: whichever is less work. A point of a
+        # hyperplane has to be found first, which takes about 50 additions.
+        work_of_each = 50 * self.k * space.plane
         work_of_all = space.dimension * space.field ** (space.dimension + 2)
         decode = decode_each if work_of_each <= work_of_all else decode_all
         share = decode(space, state.sums, self.k) / state.users
