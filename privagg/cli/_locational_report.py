@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from privagg.cli._locational_inputs import Inputs
-from privagg.protocols.locational import Choice, Grid, Params, Result, hold
+from privagg.cli._locational_maps import maps
+from privagg.protocols.locational import Choice, Params, Result, hold
 from privagg.protocols.locational.alternatives import Alternative, alternatives, masked_counts
 from privagg.report import Cell, Column, Plot, Report, Series, Table
 
@@ -104,7 +105,7 @@ def simulation(
         f"{result.users:,} respondents",
         data=data,
         tables=tables,
-        plots=list(_plots(result)),
+        plots=[*maps(result), *_plots(result)],
         notes=list(_notes(result)),
         verdict=f"One report has {params.guarantee}.",
     )
@@ -259,24 +260,6 @@ def _plots(result: Result) -> Iterator[Plot]:
                 Series("truth", names, [float(truth[at, column]) for at in there]),
             ],
         )
-        if isinstance(regions, Grid):
-            yield from _grid(regions, found.estimate[:, column], f"{title}: grid", unit)
-
-
-def _grid(regions: Grid, values: Any, title: str, unit: str) -> Iterator[Plot]:
-    rows, columns = regions.shape
-    table = np.nan_to_num(np.asarray(values, np.float64)).reshape(rows, columns)
-    yield Plot(
-        kind="heatmap",
-        title=title,
-        x_label="column, from the west",
-        y_label="row, north on top",
-        value_label=unit,
-        series=[
-            Series(str(row), [str(c) for c in range(columns)], table[row].tolist())
-            for row in reversed(range(rows))
-        ],
-    )
 
 
 def _notes(result: Result) -> Iterator[str]:

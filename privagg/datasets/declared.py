@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BOXES", "DIVISIONS", "RANGES"]
+__all__ = ["BOXES", "DIVISIONS", "RANGES", "STATE_CODES"]
 
 BOXES: Mapping[str, tuple[float, float, float, float]] = {
     "stops2017": (44.885, -93.335, 45.055, -93.19),
@@ -49,3 +49,20 @@ DIVISIONS: Mapping[str, str] = {
     state: division for division, states in _DIVISIONS.items() for state in states
 }
 """The division of the US Census Bureau that each state is in (with the District of Columbia)."""
+
+_CODES = """
+AL Alabama, AK Alaska, AZ Arizona, AR Arkansas, CA California, CO Colorado, CT Connecticut,
+DE Delaware, DC District of Columbia, FL Florida, GA Georgia, HI Hawaii, ID Idaho, IL Illinois,
+IN Indiana, IA Iowa, KS Kansas, KY Kentucky, LA Louisiana, ME Maine, MD Maryland,
+MA Massachusetts, MI Michigan, MN Minnesota, MS Mississippi, MO Missouri, MT Montana,
+NE Nebraska, NV Nevada, NH New Hampshire, NJ New Jersey, NM New Mexico, NY New York,
+NC North Carolina, ND North Dakota, OH Ohio, OK Oklahoma, OR Oregon, PA Pennsylvania,
+PR Puerto Rico, RI Rhode Island, SC South Carolina, SD South Dakota, TN Tennessee, TX Texas,
+UT Utah, VT Vermont, VA Virginia, WA Washington, WV West Virginia, WI Wisconsin, WY Wyoming
+"""
+
+STATE_CODES: Mapping[str, str] = {
+    name: code
+    for code, name in (one.strip().split(" ", 1) for one in _CODES.replace("\n", " ").split(","))
+}
+"""The postal code of each state, of the District of Columbia and of Puerto Rico, by name."""

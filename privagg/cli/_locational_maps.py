@@ -1,0 +1,89 @@
+"""Maps of estimates by region: outlines where they are known, filled by colour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from privagg.protocols.locational import Grid, Regions, Result
+from privagg.protocols.locational import outlines as shapes
+from privagg.report import Area, Choropleth
+
+__all__ = ["maps", "outlines_of"]
+
+_MOST_AREAS, _MOST_MAPS = 2000, 6
+
+
+def outlines_of(regions: Regions) -> list[shapes.Outline] | None:
+    """Return the outline of each region, in their order; None where they are not known.
+
+    States by name or postal code are hexagons; other lists have none.
+    """
+    from privagg.datasets.declared import STATE_CODES
+
+    if isinstance(regions, Grid):
+        south, west, north, east = regions.bounds
+        rows, columns = regions.shape
+        return shapes.grid(rows, columns, south=south, west=west, north=north, east=east)
+    rings = regions.outline()
+    if rings is not None:
+        south, _, north, _ = _extent(rings)
+        squeeze = math.cos(math.radians((south + north) / 2))
+        return [
+            shapes.Outline(
+                name, tuple(tuple((float(x) * squeeze, float(y)) for x, y in ring) for ring in own)
+            )
+            for name, own in zip(regions.names, rings, strict=True)
+        ]
+    codes = [STATE_CODES.get(name, name.upper()) for name in regions.names]
+    if all(code in shapes.STATES for code in codes) and len(set(codes)) == len(codes):
+        found = shapes.us_states("hex", codes)
+        return [
+            shapes.Outline(name, one.rings, code)
+            for name, one, code in zip(regions.names, found, codes, strict=True)
+        ]
+    return None
+
+
+def maps(result: Result) -> Iterator[Choropleth]:
+    """Return a map for each column of estimates, with the truth beside."""
+    found, truth = result.estimates, result.truth.estimates
+    regions = result.params.regions
+    outlines = outlines_of(regions) if len(regions) <= _MOST_AREAS else None
+    if outlines is None:
+        return
+    unit = "mean" if found.means else "respondents"
+    for column, label in enumerate(found.columns[:_MOST_MAPS]):
+        areas = [
+            Area(
+                region=outline.region,
+                rings=outline.rings,
+                estimate=_or_none(found.estimate[at, column]),
+                low=_or_none(found.low[at, column]),
+                high=_or_none(found.high[at, column]),
+                count=float(found.count[at]),
+                truth=_or_none(truth[at, column]),
+                label=outline.label,
+                flagged=bool(found.wide[at, column]),
+            )
+            for at, outline in enumerate(outlines)
+        ]
+        yield Choropleth(
+            title="Estimates by region" + (f": {label}" if label else ""),
+            value_label=f"{label}: {unit}" if label else unit,
+            areas=areas,
+            confidence=found.confidence,
+        )
+
+
+def _extent(rings: Sequence[Sequence[np.ndarray]]) -> tuple[float, float, float, float]:
+    points = np.concatenate([ring for own in rings for ring in own])
+    west, south = points.min(axis=0)
+    east, north = points.max(axis=0)
+    return float(south), float(west), float(north), float(east)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
