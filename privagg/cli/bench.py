@@ -298,3 +298,40 @@ def flower_command(options: Options, **values: int) -> None:
     with progress(options) as step:
         report = flower_round.bench(**values, step=step)
     emit(report, options)
+
+
+@command(
+    "locational",
+    examples=[
+        "privagg bench locational",
+        "privagg bench locational --mechanism olh --users 100000 --cells 1000 --json",
+    ],
+    library_names={"mechanisms": "--mechanism"},
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(["ss", "grr", "oue", "sue", "olh", "pgr", "hr", "gaussian"]),
+    multiple=True,
+    help="What is timed; may be repeated; pgr and hr if left out.",
+)
+@_count("--users", 1_000_000, "Reports.")
+@_count("--cells", 10_000, "Cells: regions times values.")
+@click.option(
+    "--epsilon",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="FLOAT",
+    help="Of each report.",
+)
+@_repeats(3)
+def locational_command(options: Options, mechanism: tuple[str, ...], **values: Any) -> None:
+    """Time statistics by region.
+
+    Adding up and estimating reports over many cells, in batches; randomising them is timed apart.
+    """
+    from privagg.bench import locational
+
+    with progress(options) as step:
+        report = locational.bench(mechanisms=mechanism or locational.FASTEST, **values, step=step)
+    emit(report, options)

@@ -103,6 +103,9 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.bench:flower_command",
                 "Time one round in Flower, by our workflow and by its own SecAgg+.",
             ),
+            "locational": Leaf(
+                "privagg.cli.bench:locational_command", "Time statistics by region."
+            ),
         },
     ),
     "audit": Branch(
