@@ -7,12 +7,15 @@ import io
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from privagg.cli._locational_inputs import Inputs
 from privagg.cli._locational_maps import maps
+from privagg.errors import UsageError
+from privagg.mechanisms.shuffle import Amplified, amplified
 from privagg.protocols.locational import Choice, Params, Result, hold
 from privagg.protocols.locational.alternatives import Alternative, alternatives, masked_counts
 from privagg.report import Cell, Column, Plot, Report, Series, Table
@@ -30,6 +33,7 @@ def simulation(
     choice: Choice,
     mechanism: str,
     beside: Sequence[Alternative] | None,
+    shuffled: Amplified | None = None,
 ) -> Report:
     """Report a simulated survey."""
     params, found, truth = result.params, result.estimates, result.truth
@@ -48,7 +52,7 @@ def simulation(
         "epsilon": params.epsilon,
         "epsilon_realised": params.epsilon_realised,
         "delta": params.delta_realised,
-        "notion": "local",
+        "notion": params.notion,
         "guarantee": params.guarantee,
         "items": params.items,
         "users": result.users,
@@ -97,6 +101,8 @@ def simulation(
             }
             for one in beside
         ]
+    if shuffled is not None:
+        data["shuffled"] = asdict(shuffled)
     tables = [_errors(result), _estimates(result), _forecasts(choice, result.users)]
     if beside is not None:
         tables.append(_beside(beside))
@@ -106,8 +112,8 @@ def simulation(
         data=data,
         tables=tables,
         plots=[*maps(result), *_plots(result)],
-        notes=list(_notes(result)),
-        verdict=f"One report has {params.guarantee}.",
+        notes=[*_notes(result), *_shuffle_notes(shuffled)],
+        verdict=f"Guarantee: {params.guarantee}.",
     )
 
 
@@ -122,6 +128,17 @@ def beside(params: Params, inputs: Inputs, result: Result, seed: int | None) -> 
             counts += part
             sent = max(sent or 0, size)
     return alternatives(params, result.users, result.mse_theory, sent=sent)
+
+
+def shuffled(result: Result, delta: float) -> Amplified:
+    """Return what a trusted shuffler would make of the survey's epsilon."""
+    params = result.params
+    if params.notion != "local" or params.delta_realised:
+        found = "geo" if params.notion != "local" else params.oracle
+        raise UsageError("--shuffle", found, "a local epsilon without delta")
+    # Reports of a ranking say which item they are about: they are mixed with their own kind only.
+    users = min(one.users for one in result.estimates.cells)
+    return amplified(params.epsilon_realised, users, delta)
 
 
 def estimates_csv(result: Result) -> str:
@@ -285,6 +302,19 @@ def _notes(result: Result) -> Iterator[str]:
     if result.insecure_seed:
         yield "Seeded, so insecure: who knows the seed knows every region and value."
     yield "Intervals are each for itself, around the raw estimates of the first run."
+
+
+def _shuffle_notes(found: Amplified | None) -> Iterator[str]:
+    if found is None:
+        return
+    if found.holds:
+        yield (
+            f"Behind a trusted shuffler: central epsilon {found.epsilon:.4g}, delta "
+            f"{found.delta:g}, for whoever sees its output only ({found.reason}). Against the "
+            f"shuffler itself the local epsilon {found.local:.4g} holds."
+        )
+    else:
+        yield f"A shuffler would change nothing: {found.reason}."
 
 
 def _or_none(value: float) -> float | None:

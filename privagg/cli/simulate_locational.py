@@ -16,6 +16,7 @@ __all__ = ["MECHANISM_NAMES", "locational"]
 MECHANISM_NAMES = (
     *("auto", "randomised-response", "exponential", "gaussian"),
     *("ss", "grr", "oue", "sue", "olh", "pgr", "hr", "privset"),
+    *("planar-laplace", "region-exponential"),
 )
 """Said again here, so that the help needs no import of the protocol; a test compares them."""
 
@@ -86,7 +87,7 @@ MECHANISM_NAMES = (
     show_default=True,
     metavar="NAME",
     help="auto, randomised-response, exponential, gaussian, or an oracle: ss, grr, oue, sue, olh,"
-    " pgr, hr, privset.",
+    " pgr, hr, privset; with --notion geo planar-laplace or region-exponential.",
 )
 @click.option(
     "--epsilon",
@@ -104,6 +105,18 @@ MECHANISM_NAMES = (
     show_default=True,
     metavar="FLOAT",
     help="Of the Gaussian mechanism.",
+)
+@click.option(
+    "--notion",
+    type=click.Choice(("local", "geo")),
+    default="local",
+    show_default=True,
+    help="What epsilon is about: any two respondents, or per metre between their regions.",
+)
+@click.option(
+    "--shuffle",
+    is_flag=True,
+    help="Also say what a trusted shuffler would make of epsilon, at --delta.",
 )
 @click.option("--max-bytes", type=float, metavar="FLOAT", help="Limit of auto: bytes per report.")
 @click.option(
@@ -166,6 +179,7 @@ def locational(
     )
     written = (options.out, options.report, options.plot)
     other = values["missing"] == "other"
+    local = values["notion"] == "local"
     with progress(options) as step:
         inputs = _locational_inputs.read(source, place, value, values["items"], step, written)
         if values["max_seconds"] is not None and values["users_expected"] is None:
@@ -178,7 +192,8 @@ def locational(
             regions=inputs.regions,
             value=inputs.value,
             epsilon=values["epsilon"],
-            other=other or inputs.regions.by_points,
+            other=local and (other or inputs.regions.by_points),
+            notion=values["notion"],
             missing=values["missing"],
             items=values["items"],
             delta=values["delta"],
@@ -197,7 +212,10 @@ def locational(
         beside = None
         if values["beside_secagg"]:
             beside = _locational_report.beside(choice.params, inputs, result, values["seed"])
-    report = _locational_report.simulation(result, inputs, choice, values["mechanism"], beside)
+    shuffled = _locational_report.shuffled(result, values["delta"]) if values["shuffle"] else None
+    report = _locational_report.simulation(
+        result, inputs, choice, values["mechanism"], beside, shuffled
+    )
     if options.out is not None and options.out.suffix.lower() in (".csv", ".geojson"):
         table = options.out.suffix.lower() == ".csv"
         text = (

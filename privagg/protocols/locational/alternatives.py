@@ -118,6 +118,8 @@ def alternatives(
         If a number is out of range.
     """
     whole("users", users, 1, 2**38)
+    if params.notion != "local":
+        raise UsageError("notion", params.notion, "local, to compare with")
     if params.oracle == "gaussian":
         raise UsageError("mechanism", params.oracle, "one without delta, to compare with")
     if sent is None:

@@ -23,8 +23,10 @@ from privagg.mechanisms import (
     SubsetSelection,
 )
 from privagg.mechanisms.exact import check_epsilon
+from privagg.mechanisms.geo_mechanisms import GeoMechanism
 from privagg.protocols.locational.cells import Cells
 from privagg.protocols.locational.gaussian import OneHotGaussian
+from privagg.protocols.locational.geo_oracles import GEO, make_geo
 from privagg.protocols.locational.privset import PrivSet
 from privagg.protocols.locational.regions import Regions
 from privagg.protocols.locational.values import Presence, Value
@@ -46,7 +48,7 @@ the exponential mechanism over sets of cells, with the utility of holding the ow
 cell make it generalised randomised response. ``gaussian`` adds noise to the one-hot vector.
 """
 
-MECHANISMS = ("auto", *FAMILIES, *(name for name in ORACLES if name not in FAMILIES))
+MECHANISMS = ("auto", *FAMILIES, *(name for name in ORACLES if name not in FAMILIES), *GEO)
 """Every name that a survey's mechanism may have; ``auto`` is for :func:`recommend`."""
 
 MAX_ITEMS = 64
@@ -98,6 +100,10 @@ class Params:
         For the Gaussian mechanism only.
     clamp : bool
         Whether numbers out of range move to the nearer end; otherwise they are refused.
+    notion : {"local", "geo"}
+        With ``geo``, geo-indistinguishability: epsilon is per metre, and the mechanism
+        ``planar-laplace`` (grids) or ``region-exponential``. Only presence is reported then, and
+        whoever is in no region is refused, as "no region" is at no distance.
 
     Raises
     ------
@@ -114,6 +120,7 @@ class Params:
     items: int = 1
     delta: float = 1e-6
     clamp: bool = False
+    notion: str = "local"
     oracle: str = field(init=False)
     """The mechanism's own name: what a family chose."""
     oracles: tuple[FrequencyOracle, ...] = field(init=False, repr=False)
@@ -137,7 +144,11 @@ class Params:
             raise UsageError("items", self.items, "1 with rankings")
         if self.items > len(self.regions) + self.other:
             raise UsageError("items", self.items, f"up to {len(self.regions)}, one in each region")
-        if not isinstance(self.mechanism, str) or self.mechanism not in (*ORACLES, *FAMILIES):
+        if self.notion not in ("local", "geo"):
+            raise UsageError("notion", self.notion, '"local" or "geo"')
+        if self.notion == "geo":
+            self._check_geo()
+        elif not isinstance(self.mechanism, str) or self.mechanism not in (*ORACLES, *FAMILIES):
             allowed = ", ".join((*FAMILIES, *(n for n in ORACLES if n not in FAMILIES)))
             hint = "auto is for recommend()." if self.mechanism == "auto" else ""
             raise UsageError("mechanism", self.mechanism, allowed, hint)
@@ -190,6 +201,9 @@ class Params:
     @property
     def guarantee(self) -> str:
         """What one report promises, in words."""
+        first = self.oracles[0]
+        if isinstance(first, GeoMechanism):
+            return first.guarantee
         realised = f"{self.epsilon_realised:.6g}"
         promise = f"({realised}, {self.delta_realised:.3g})" if self.delta_realised else realised
         what = "region and value" if self.items == 1 else f"set of up to {self.items} items"
@@ -209,6 +223,7 @@ class Params:
             "missing": self.missing,
             "items": self.items,
             "clamp": self.clamp,
+            "notion": self.notion,
             **({"delta": self.delta} if self.oracle == "gaussian" else {}),
         }
 
@@ -230,11 +245,24 @@ class Params:
 
     def _make(self, oracle: str, group: int) -> FrequencyOracle:
         cells = self._cells(oracle, group)
+        if oracle in GEO:
+            return make_geo(oracle, cells, self.regions, self.epsilon)
         if oracle == "privset":
             return PrivSet(cells, self.epsilon, self.items)
         if oracle == "gaussian":
             return OneHotGaussian(cells, self.epsilon, self.delta)
         return _KINDS[oracle](cells, self.epsilon)
+
+    def _check_geo(self) -> None:
+        """Refuse what geo-indistinguishable reports do not have."""
+        if self.mechanism not in GEO:
+            raise UsageError("mechanism", self.mechanism, f"{' or '.join(GEO)}, with notion geo")
+        if not isinstance(self.value, Presence):
+            hint = "A value needs a report of its own: two surveys, and two budgets."
+            raise UsageError("value", self.value.kind, "presence, with notion geo", hint)
+        if self.other or self.items > 1:
+            found = "a cell for no region" if self.other else f"{self.items} items"
+            raise UsageError("other" if self.other else "items", found, "none with notion geo")
 
     def _choose(self) -> tuple[str, FrequencyOracle]:
         """Return the best of a family, by the error of a cell of average frequency."""

@@ -17,6 +17,8 @@ from privagg.mechanisms.exact import check_epsilon
 from privagg.mechanisms.state import MAX_REPORTS
 from privagg.protocols.locational.aggregator import Aggregator
 from privagg.protocols.locational.estimation import cell_variances
+from privagg.protocols.locational.geo_oracles import GEO
+from privagg.protocols.locational.geometry import Grid
 from privagg.protocols.locational.params import FAMILIES, MECHANISMS, ORACLES, Params
 from privagg.protocols.locational.respondent import Held, randomize
 
@@ -121,7 +123,10 @@ def recommend(
         whole("users", users, 1, MAX_REPORTS)
     found: list[Forecast] = []
     refused: dict[str, str] = {}
-    names = _names(mechanism, int(survey.get("items", 1) or 1))
+    if survey.get("notion", "local") == "geo" and mechanism == "auto":
+        names = [name for name in GEO if name != "planar-laplace" or _is_grid(survey)]
+    else:
+        names = _names(mechanism, int(survey.get("items", 1) or 1))
     for name in names:
         try:
             params = Params(mechanism=name, **survey)
@@ -182,6 +187,10 @@ def forecast(
         decode_seconds=seconds,
         excluded=", ".join(excluded),
     )
+
+
+def _is_grid(survey: dict[str, Any]) -> bool:
+    return isinstance(survey.get("regions"), Grid)
 
 
 def _names(mechanism: str, items: int) -> list[str]:
