@@ -163,14 +163,11 @@ def _regions(
     ):
         if value is not None:
             raise UsageError(flag, value, "none, but with grid:, h3: or polygons:")
-    if rest:
-        names = read_names(rest)
-    else:
-        names = _categories(table, kind)
-        if names is None:
-            hint = "Declare them: --region COLUMN:FILE, a file with a name in each line."
-            raise UsageError("--region", place.region, "declared regions", hint)
-    return RegionList(names, _parents(place.parents, names)), [kind]
+    declared = read_names(rest) if rest else _categories(table, kind)
+    if declared is None:
+        hint = "Declare them: --region COLUMN:FILE, a file with a name in each line."
+        raise UsageError("--region", place.region, "declared regions", hint)
+    return RegionList(declared, _parents(place.parents, declared)), [kind]
 
 
 def _box(source: str, text: str | None) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from privagg.errors import UsageError
 from privagg.mechanisms.shuffle import Amplified, amplified
 from privagg.protocols.locational import Choice, Params, Result, hold
 from privagg.protocols.locational.alternatives import Alternative, alternatives, masked_counts
+from privagg.protocols.locational.nested import Nested
 from privagg.report import Cell, Column, Plot, Report, Series, Table
 
 __all__ = ["beside", "estimates_csv", "estimates_geojson", "simulation"]
@@ -27,13 +28,31 @@ _MOST_MASKED = 1000
 """Respondents whose counts are also summed by secure aggregation: more are forecast."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class More:
+    """What was asked for beside the survey itself; None is what was not.
+
+    Attributes
+    ----------
+    beside : sequence of Alternative or None
+        The same counts by other means.
+    shuffled : Amplified or None
+        Epsilon behind a shuffler.
+    nested : Nested or None
+        Parents and regions asked about apart, and made to agree.
+    """
+
+    beside: Sequence[Alternative] | None = None
+    shuffled: Amplified | None = None
+    nested: Nested | None = None
+
+
 def simulation(
     result: Result,
     inputs: Inputs,
     choice: Choice,
     mechanism: str,
-    beside: Sequence[Alternative] | None,
-    shuffled: Amplified | None = None,
+    more: More,
 ) -> Report:
     """Report a simulated survey."""
     params, found, truth = result.params, result.estimates, result.truth
@@ -64,6 +83,7 @@ def simulation(
         "narrow": found.narrow,
         "mse_theory": result.mse_theory,
         "covered": result.covered,
+        "covered_all": result.covered_all,
         "covered_counts": result.covered_counts,
         "covered_smooth": result.covered_smooth,
         "forecasts": [
@@ -89,6 +109,16 @@ def simulation(
         },
         "insecure_seed": result.insecure_seed,
     }
+    beside, nested = more.beside, more.nested
+    if params.regions.parents is not None:
+        data["parents"] = found.parents()
+    if nested is not None:
+        data["levels"] = {
+            "shares": list(nested.shares),
+            "cells": list(nested.cells),
+            "estimates": nested.rows(),
+            "truth": nested.truth.tolist(),
+        }
     if beside is not None:
         data["alternatives"] = [
             {
@@ -101,9 +131,13 @@ def simulation(
             }
             for one in beside
         ]
-    if shuffled is not None:
-        data["shuffled"] = asdict(shuffled)
+    if more.shuffled is not None:
+        data["shuffled"] = asdict(more.shuffled)
     tables = [_errors(result), _estimates(result), _forecasts(choice, result.users)]
+    if params.regions.parents is not None:
+        tables.append(_parents(result))
+    if nested is not None:
+        tables.append(_levels(nested))
     if beside is not None:
         tables.append(_beside(beside))
     return Report(
@@ -112,7 +146,7 @@ def simulation(
         data=data,
         tables=tables,
         plots=[*maps(result), *_plots(result)],
-        notes=[*_notes(result), *_shuffle_notes(shuffled)],
+        notes=[*_notes(result), *_shuffle_notes(more.shuffled)],
         verdict=f"Guarantee: {params.guarantee}.",
     )
 
@@ -231,6 +265,40 @@ def _forecasts(choice: Choice, users: int) -> Table:
         "excluded",
     ]
     return Table("Mechanisms", columns, rows)
+
+
+def _parents(result: Result) -> Table:
+    found = result.estimates
+    truth = np.bincount(found.params.regions.parent_indices, result.truth.count)
+    rows: list[list[Cell]] = [
+        [row["region"], row["children"], row["count"], row["low"], row["high"], float(true)]
+        for row, true in zip(found.parents(), truth, strict=True)
+    ]
+    title = "Parents: sums of their regions' respondents"
+    return Table(title, ["parent", "regions", "count", "low", "high", "truth"], rows)
+
+
+def _levels(nested: Nested) -> Table:
+    asked = ", ".join(
+        f"{share:.0%} about {cells}"
+        for share, cells in zip(nested.shares, nested.cells, strict=False)
+    )
+    k = nested.params.value.k
+    rows: list[list[Cell]] = [
+        [
+            row["region"],
+            row["parent"],
+            *([row["value"]] if "value" in row else []),
+            row["estimate"],
+            row["low"],
+            row["high"],
+            float(nested.truth[number // k, number % k]),
+        ]
+        for number, row in enumerate(nested.rows()[:_MOST_ROWS])
+    ]
+    columns: list[Column | str] = ["region", "parent", *(["value"] if k > 1 else [])]
+    columns += ["estimate", "low", "high", "truth"]
+    return Table(f"Both levels, asked apart ({asked} regions)", columns, rows)
 
 
 def _beside(found: Sequence[Alternative]) -> Table:

@@ -36,13 +36,11 @@ MECHANISM_NAMES = (
 @click.option(
     "--input",
     "source",
-    required=True,
     metavar="NAME|FILE",
     help="A row per respondent: a bundled table, .csv or .parquet, read in chunks.",
 )
 @click.option(
     "--region",
-    required=True,
     metavar="SPEC",
     help="COLUMN (a bundled table's), COLUMN:FILE of names, grid:RxC, h3:RESOLUTION, h3:FILE of"
     " cells, polygons:FILE[:PROPERTY] of GeoJSON.",
@@ -58,6 +56,12 @@ MECHANISM_NAMES = (
     "--parents",
     metavar="FILE.csv",
     help="Each region and its parent; or census-divisions, for states.",
+)
+@click.option(
+    "--levels",
+    type=click.Choice(("sampled", "adaptive")),
+    help="With --parents: also ask some about parents and some about regions, and make both agree;"
+    " or split large parents only.",
 )
 @click.option(
     "--value",
@@ -134,6 +138,18 @@ MECHANISM_NAMES = (
     help="Also say what secure aggregation would give, and whom one would trust.",
 )
 @click.option(
+    "--evaluate",
+    is_flag=True,
+    help="Instead: every mechanism on four simulated and four real statistics.",
+)
+@click.option(
+    "--sets",
+    metavar="A,B,...",
+    help="Of --evaluate: one-hot, boolean, integer, ranking, votes, brackets, income, incidents."
+    "  [default: all]",
+)
+@click.option("--epsilons", metavar="A,B,...", help="Of --evaluate.  [default: 0.5,1,2,3,5,10]")
+@click.option(
     "--runs", type=click.IntRange(1, 10**6), default=1, show_default=True, help="How often."
 )
 @click.option(
@@ -153,8 +169,8 @@ MECHANISM_NAMES = (
 )
 @seed_option
 def locational(
-    source: str,
-    region: str,
+    source: str | None,
+    region: str | None,
     latitude: str | None,
     longitude: str | None,
     bbox: str | None,
@@ -170,6 +186,17 @@ def locational(
     categories or mean, with intervals. Regions and values are declared, never read off the data.
     With --out FILE.csv or FILE.geojson the estimates are written there.
     """
+    if values["evaluate"]:
+        _evaluate(source, options, values)
+        return
+    for flag, found in (("--input", source), ("--region", region)):
+        if found is None:
+            raise UsageError(flag, "nothing", "needed, but with --evaluate")
+    for name in ("sets", "epsilons"):
+        if values[name] is not None:
+            raise UsageError(f"--{name}", values[name], "with --evaluate only")
+    assert source is not None
+    assert region is not None
     from privagg.cli import _locational_inputs, _locational_report
     from privagg.protocols import locational as protocol
     from privagg.report import write_file
@@ -213,9 +240,19 @@ def locational(
         if values["beside_secagg"]:
             beside = _locational_report.beside(choice.params, inputs, result, values["seed"])
     shuffled = _locational_report.shuffled(result, values["delta"]) if values["shuffle"] else None
-    report = _locational_report.simulation(
-        result, inputs, choice, values["mechanism"], beside, shuffled
-    )
+    nested = None
+    if values["levels"] is not None:
+        from privagg.protocols.locational.nested import run_nested
+
+        nested = run_nested(
+            choice.params,
+            inputs.chunks,
+            adaptive=values["levels"] == "adaptive",
+            confidence=values["confidence"],
+            seed=values["seed"],
+        )
+    more = _locational_report.More(beside=beside, shuffled=shuffled, nested=nested)
+    report = _locational_report.simulation(result, inputs, choice, values["mechanism"], more)
     if options.out is not None and options.out.suffix.lower() in (".csv", ".geojson"):
         table = options.out.suffix.lower() == ".csv"
         text = (
@@ -227,3 +264,27 @@ def locational(
         note(options, f"Wrote {options.out}")
         options = replace(options, out=None)
     emit(report, options)
+
+
+def _evaluate(source: str | None, options: Options, values: dict[str, Any]) -> None:
+    """Run the evaluation, which has respondents of its own."""
+    from privagg.cli import _locational_evaluation
+    from privagg.cli._survey_inputs import parse_names
+    from privagg.protocols.locational import evaluation
+
+    if source is not None:
+        raise UsageError("--input", source, "none with --evaluate")
+    sets = parse_names("--sets", values["sets"]) or evaluation.SETS
+    try:
+        epsilons = tuple(float(one) for one in parse_names("--epsilons", values["epsilons"]))
+    except ValueError:
+        raise UsageError("--epsilons", values["epsilons"], "numbers, separated by commas") from None
+    with progress(options) as step:
+        rows = evaluation.evaluate(
+            sets=sets,
+            epsilons=epsilons or evaluation.EPSILONS,
+            runs=values["runs"],
+            seed=values["seed"] or 0,
+            progress=step,
+        )
+    emit(_locational_evaluation.report(rows, values["runs"]), options)

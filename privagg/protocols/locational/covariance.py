@@ -20,7 +20,7 @@ from privagg.mechanisms.base import PureOracle
 from privagg.mechanisms.estimate import Vector
 from privagg.protocols.locational.privset import PrivSet
 
-__all__ = ["both", "pair_covariances"]
+__all__ = ["both", "pair_covariances", "sum_variance"]
 
 Cells = NDArray[np.int64]
 
@@ -92,6 +92,37 @@ def pair_covariances(
     near, far = float((own - p * q) / scale), float((other - q * q) / scale)
     held = frequencies[first] + frequencies[second]
     return np.asarray(held * near + (1 - held) * far, np.float64)
+
+
+def sum_variance(
+    oracle: FrequencyOracle, users: int, frequencies: Vector, variances: Vector, cells: Cells
+) -> float:
+    """Return the variance of the sum of the raw estimates of some cells.
+
+    Parameters
+    ----------
+    oracle, users, frequencies
+        As for :func:`pair_covariances`.
+    variances : (k,) float64 array
+        Of each cell's estimate.
+    cells : (m,) int64 array
+        Which are summed, each once.
+    """
+    total = float(variances[cells].sum())
+    if isinstance(oracle, PureOracle):
+        # Covariances are linear in the two frequencies, so that pairs need not be gone through.
+        own, other = both(oracle)
+        p, q = oracle.p, oracle.q
+        scale = users * (p - q) ** 2
+        near, far = float((own - p * q) / scale), float((other - q * q) / scale)
+        m, held = cells.size, float(frequencies[cells].sum())
+        total += far * m * (m - 1) + (near - far) * 2 * (m - 1) * held
+    elif isinstance(oracle, HadamardResponse):
+        for at, cell in enumerate(cells[:-1]):
+            rest = cells[at + 1 :]
+            pairs = _hadamard(oracle, users, frequencies, np.full(rest.size, cell), rest)
+            total += 2 * float(pairs.sum())
+    return max(total, 0.0)
 
 
 def _hadamard(

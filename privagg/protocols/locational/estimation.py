@@ -21,7 +21,7 @@ from privagg.mechanisms import State
 from privagg.mechanisms.base import FrequencyOracle
 from privagg.mechanisms.estimate import Vector, interval_factor
 from privagg.mechanisms.postprocess import norm_sub
-from privagg.protocols.locational.covariance import pair_covariances
+from privagg.protocols.locational.covariance import pair_covariances, sum_variance
 from privagg.protocols.locational.params import Params
 from privagg.protocols.locational.smoothing import smoothed
 from privagg.protocols.locational.values import Number, Ranking
@@ -57,6 +57,9 @@ class CellEstimates:
     variance: Vector
     covariance: Vector
     other: float | None
+    near: Vector = field(repr=False)
+    spread: Vector = field(repr=False)
+    """Of all cells: the frequencies that variances are computed at, per report, and variances."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,6 +132,30 @@ class RegionEstimates:
     def narrow(self) -> float:
         """Part of all intervals that are narrower than their estimate."""
         return float(1 - self.wide.mean())
+
+    def parents(self) -> list[dict[str, Any]]:
+        """Return one dict for each parent: its respondents, which are the sum of its children's."""
+        params, found = self.params, []
+        factor = interval_factor(self.confidence)
+        for at, name in enumerate(params.regions.parent_names):
+            children = np.flatnonzero(params.regions.parent_indices == at)
+            cells = (children[:, None] * params.value.k + np.arange(params.value.k)).reshape(-1)
+            variance = 0.0
+            for oracle, one in zip(params.oracles, self.cells, strict=True):
+                own = sum_variance(oracle, one.users, one.near, one.spread / params.scale**2, cells)
+                variance += (one.users * params.scale) ** 2 * own
+            total = float(self.count[children].sum())
+            reach = factor * variance**0.5
+            found.append(
+                {
+                    "region": name,
+                    "children": int(children.size),
+                    "count": total,
+                    "low": total - reach,
+                    "high": total + reach,
+                }
+            )
+        return found
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict for each region and column; None where a mean is withheld."""
@@ -298,7 +325,7 @@ def _cells(
     raw = oracle._raw(state)
     # The closed forms need frequencies: the nearest that are some.
     exclusive = params.items == 1 or params.sampled
-    near = norm_sub(raw) if exclusive else np.clip(raw, 0.0, 1.0)
+    near = norm_sub(raw) if exclusive else _at_most(raw, params.items)
     spread = cell_variances(params, oracle, state.users, near)
     scale = params.scale
     inside = slice(0, known)
@@ -319,7 +346,17 @@ def _cells(
         variance=variance,
         covariance=covariance,
         other=None if other is None else float(scale * raw[other]),
+        near=near,
+        spread=spread,
     )
+
+
+def _at_most(raw: Vector, items: int) -> Vector:
+    """Return the nearest frequencies that are not negative, with their sum, at most `items`."""
+    total = min(float(raw.sum()), float(items))
+    if total <= 0:
+        return np.zeros(raw.size)
+    return np.asarray(np.minimum(total * norm_sub(raw / total), 1.0), np.float64)
 
 
 def _moments(params: Params, one: CellEstimates) -> tuple[Vector, Vector, Vector, Vector, Vector]:
@@ -331,8 +368,8 @@ def _moments(params: Params, one: CellEstimates) -> tuple[Vector, Vector, Vector
     var_d = sums - both
     if isinstance(params.value, Number | Ranking):
         # Rounding to an end, at most: (1 - t**2) for each respondent, with t the region's mean.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(c > 0, np.clip(d / c, -1, 1), 0.0)
+        # Four more respondents, two at either end, keep t off the ends where there are few.
+        t = np.clip(d / (np.maximum(c, 0.0) + 4 / one.users), -1, 1)
         var_d = var_d + np.maximum(c, 0.0) * (1 - t**2) / one.users
     return d, c, var_d, sums + both, one.variance[:, 1] - one.variance[:, 0]
 

@@ -69,6 +69,10 @@ class Result:
     covered, intervals : float, int
         Part of the intervals of raw estimates, over regions, columns and runs, that held the truth,
         and how many there were; withheld ones are none.
+    covered_all : float or None
+        The same with withheld means counted as intervals of the whole range, which hold the truth.
+        Where most regions are nearly empty, means are shown of those whose count came out too high:
+        of these alone, `covered` may be far below the confidence.
     covered_counts : float
         The same of the counts' intervals.
     covered_smooth : float or None
@@ -90,6 +94,7 @@ class Result:
     mse_theory: float
     covered: float | None
     intervals: int
+    covered_all: float | None
     covered_counts: float
     covered_smooth: float | None
     bytes_per_report: float

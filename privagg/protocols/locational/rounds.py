@@ -172,6 +172,7 @@ def run(
         mse_theory=_theory(params, known),
         covered=tally.share("raw"),
         intervals=tally.total["raw"],
+        covered_all=tally.share("all"),
         covered_counts=tally.share("counts") or 0.0,
         covered_smooth=tally.share("smooth"),
         bytes_per_report=params.report_bytes,
@@ -251,14 +252,16 @@ class _Tally:
 
     def __init__(self) -> None:
         self.mse = self.mse_raw = 0.0
-        self.held = {"raw": 0, "counts": 0, "smooth": 0}
-        self.total = {"raw": 0, "counts": 0, "smooth": 0}
+        self.held = {"raw": 0, "all": 0, "counts": 0, "smooth": 0}
+        self.total = {"raw": 0, "all": 0, "counts": 0, "smooth": 0}
 
     def add(self, made: RegionEstimates, frequencies: Vector, truth: Vector, count: Vector) -> None:
         first = made.cells[0]
         self.mse += _mean_square(first.values, frequencies)
         self.mse_raw += _mean_square(first.raw, frequencies)
         self._count("raw", made.low, made.high, truth)
+        low = np.where(made.withheld, -np.inf, made.low)
+        self._count("all", low, np.where(made.withheld, np.inf, made.high), truth)
         self._count("counts", made.count_low, made.count_high, count)
         if made.smooth_low is not None and made.smooth_high is not None:
             self._count("smooth", made.smooth_low, made.smooth_high, truth)
