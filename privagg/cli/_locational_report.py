@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from privagg.cli._locational_inputs import Inputs
-from privagg.cli._locational_maps import maps
 from privagg.errors import UsageError
 from privagg.mechanisms.shuffle import Amplified, amplified
 from privagg.protocols.locational import Choice, Params, Result, hold
 from privagg.protocols.locational.alternatives import Alternative, alternatives, masked_counts
+from privagg.protocols.locational.maps import maps
 from privagg.protocols.locational.nested import Nested
 from privagg.report import Cell, Column, Plot, Report, Series, Table
 

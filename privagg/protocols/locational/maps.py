@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from privagg.protocols.locational import Grid, Regions, Result
+from privagg.datasets.declared import STATE_CODES
 from privagg.protocols.locational import outlines as shapes
+from privagg.protocols.locational.geometry import Grid
+from privagg.protocols.locational.regions import Regions
+from privagg.protocols.locational.result import Result
 from privagg.report import Area, Choropleth
 
 __all__ = ["maps", "outlines_of"]
@@ -21,8 +24,6 @@ def outlines_of(regions: Regions) -> list[shapes.Outline] | None:
 
     States by name or postal code are hexagons; other lists have none.
     """
-    from privagg.datasets.declared import STATE_CODES
-
     if isinstance(regions, Grid):
         south, west, north, east = regions.bounds
         rows, columns = regions.shape
@@ -48,7 +49,10 @@ def outlines_of(regions: Regions) -> list[shapes.Outline] | None:
 
 
 def maps(result: Result) -> Iterator[Choropleth]:
-    """Return a map for each column of estimates, with the truth beside."""
+    """Return a map for each of the first columns of estimates, with the truth beside.
+
+    There is none where outlines are not known, or regions are more than 2000.
+    """
     found, truth = result.estimates, result.truth.estimates
     regions = result.params.regions
     outlines = outlines_of(regions) if len(regions) <= _MOST_AREAS else None
