@@ -69,11 +69,11 @@ def survey(value, **changed):
 def test_pooled_coverage(value):
     """Of raw intervals: 95 % within 4 standard errors, those of counts as well."""
     params = survey(VALUES[value], mechanism="ss")
-    result = run(params, [people(VALUES[value])], runs=250, seed=7)
+    result = run(params, [people(VALUES[value])], runs=150, seed=7)
     # Intervals of one run share its reports: as if a quarter of them were independent.
     error = math.sqrt(0.95 * 0.05 / (result.intervals / 4))
     assert abs(result.covered - 0.95) < 4 * error
-    assert abs(result.covered_counts - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 250)
+    assert abs(result.covered_counts - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 150)
     assert result.truth.mse_raw == pytest.approx(result.mse_theory, rel=0.25)
     assert result.truth.mse < result.truth.mse_raw * 1.1
 
@@ -86,7 +86,7 @@ def test_means_and_covariances_of_raw_frequencies(oracle):
     truth = np.bincount(held.codes.reshape(-1), minlength=8).reshape(4, 2) / 400
     raws, inside = [], []
     source = from_seed(11)
-    for number in range(600):
+    for number in range(400):
         aggregator = Aggregator(params)
         aggregator.receive(randomize(params, held, source.spawn(str(number))))
         one = aggregator.estimate().cells[0]
@@ -95,11 +95,11 @@ def test_means_and_covariances_of_raw_frequencies(oracle):
     raws = np.array(raws)
     stated = np.mean(inside, axis=0)
     deviation = np.sqrt(stated[:, [0, 1], [0, 1]])
-    assert (np.abs(raws.mean(axis=0) - truth) < 5 * deviation / math.sqrt(600)).all()
+    assert (np.abs(raws.mean(axis=0) - truth) < 5 * deviation / math.sqrt(400)).all()
     for region in range(4):
         found = np.cov(raws[:, region].T)
-        # The error of a covariance of 600 is about 1 / sqrt(600) of the variances.
-        slack = 5 * stated[region].trace() / 2 / math.sqrt(600) * math.sqrt(2)
+        # The error of a covariance of 400 is about 1 / sqrt(400) of the variances.
+        slack = 5 * stated[region].trace() / 2 / math.sqrt(400) * math.sqrt(2)
         assert (np.abs(found - stated[region]) < slack).all()
 
 

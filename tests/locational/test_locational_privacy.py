@@ -10,12 +10,15 @@ import pytest
 from locational_enumeration import largest_ratio, report_chances, set_chances
 
 from privagg.entropy import from_seed
+from privagg.errors import UsageError
 from privagg.mechanisms.exact import exp_lower, exp_upper, log_upper
 from privagg.protocols.locational import (
     FAMILIES,
     ORACLES,
+    Aggregator,
     Boolean,
     Category,
+    Grid,
     Number,
     OneHotGaussian,
     Params,
@@ -27,6 +30,7 @@ from privagg.protocols.locational import (
     randomize,
 )
 from privagg.protocols.locational.gaussian import delta_of_two
+from privagg.protocols.locational.geo_oracles import GEO
 
 REGIONS = RegionList(["a", "b", "c"])
 VALUES = {
@@ -161,3 +165,45 @@ def test_a_seeded_report_repeats_and_others_do_not():
     first, second = (randomize(params, held, from_seed(2)).encode() for _ in range(2))
     assert first == second
     assert randomize(params, held).encode() != randomize(params, held).encode()
+
+
+@pytest.mark.parametrize("mechanism", GEO)
+def test_geo_indistinguishability_of_every_two_regions(mechanism):
+    grid = Grid(3, 4, (44.9, -93.3, 45.0, -93.2))
+    per_metre = 0.001
+    params = Params(regions=grid, epsilon=per_metre, mechanism=mechanism, notion="geo")
+    oracle = params.oracles[0]
+    counts = oracle.channel.counts
+    distances = oracle.distances
+    assert 2500 < distances[0, 1] < 3000 or 1900 < distances[0, 1] < 2100
+    for one, two in itertools.permutations(range(12), 2):
+        ratio = max(Fraction(int(a), int(b)) for a, b in zip(counts[one], counts[two], strict=True))
+        assert ratio <= exp_upper(per_metre * distances[one, two])
+    assert "metres" in params.guarantee
+    held = hold(params, [[44.95] * 300, [-93.25] * 300])
+    aggregator = Aggregator(params)
+    aggregator.receive(randomize(params, held, from_seed(1)))
+    found = aggregator.estimate()
+    assert found.count.sum() == pytest.approx(300)
+    assert found.count.argmax() == grid.locate([44.95], [-93.25])[0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"mechanism": "ss"},
+        {"value": Boolean()},
+        {"other": True},
+        {"items": 2},
+        {"regions": REGIONS, "mechanism": "region-exponential"},
+        {"regions": REGIONS},
+        {"notion": "near"},
+        {"notion": "local"},
+    ],
+    ids=str,
+)
+def test_refused_geo_surveys(changed):
+    grid = Grid(2, 2, (0, 0, 1, 1))
+    base = {"regions": grid, "epsilon": 0.001, "mechanism": "planar-laplace", "notion": "geo"}
+    with pytest.raises(UsageError):
+        Params(**base | changed)

@@ -16,7 +16,7 @@ from privagg.report import Area, Choropleth
 
 __all__ = ["maps", "outlines_of"]
 
-_MOST_AREAS, _MOST_MAPS = 2000, 6
+_MOST_AREAS, _MOST_MAPS = 2000, 3
 
 
 def outlines_of(regions: Regions) -> list[shapes.Outline] | None:
@@ -59,27 +59,33 @@ def maps(result: Result) -> Iterator[Choropleth]:
     if outlines is None:
         return
     unit = "mean" if found.means else "respondents"
+    layers = [("Estimates by region", found.estimate, found.low, found.high, found.wide)]
+    if found.smooth is not None and found.smooth_low is not None and found.smooth_high is not None:
+        wide = ~(found.smooth_high - found.smooth_low < np.abs(found.smooth))
+        title = "Smoothed estimates by region, by a model of all of them"
+        layers.append((title, found.smooth, found.smooth_low, found.smooth_high, wide))
     for column, label in enumerate(found.columns[:_MOST_MAPS]):
-        areas = [
-            Area(
-                region=outline.region,
-                rings=outline.rings,
-                estimate=_or_none(found.estimate[at, column]),
-                low=_or_none(found.low[at, column]),
-                high=_or_none(found.high[at, column]),
-                count=float(found.count[at]),
-                truth=_or_none(truth[at, column]),
-                label=outline.label,
-                flagged=bool(found.wide[at, column]),
+        for title, values, low, high, wide in layers:
+            areas = [
+                Area(
+                    region=outline.region,
+                    rings=outline.rings,
+                    estimate=_or_none(values[at, column]),
+                    low=_or_none(low[at, column]),
+                    high=_or_none(high[at, column]),
+                    count=float(found.count[at]),
+                    truth=_or_none(truth[at, column]),
+                    label=outline.label,
+                    flagged=bool(wide[at, column]),
+                )
+                for at, outline in enumerate(outlines)
+            ]
+            yield Choropleth(
+                title=f"{title}: {label}" if label else title,
+                value_label=f"{label}: {unit}" if label else unit,
+                areas=areas,
+                confidence=found.confidence,
             )
-            for at, outline in enumerate(outlines)
-        ]
-        yield Choropleth(
-            title="Estimates by region" + (f": {label}" if label else ""),
-            value_label=f"{label}: {unit}" if label else unit,
-            areas=areas,
-            confidence=found.confidence,
-        )
 
 
 def _extent(rings: Sequence[Sequence[np.ndarray]]) -> tuple[float, float, float, float]:
