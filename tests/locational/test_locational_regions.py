@@ -122,6 +122,13 @@ def test_exchanged_coordinates_are_said(regions):
     assert regions.locate([10.0], [10.0]).tolist() == [-1]
 
 
+def test_a_few_points_beside_a_box_that_overlaps_its_mirror_are_outside():
+    grid = Grid(2, 2, (0, 0, 10, 30))
+    assert grid.locate([20.0], [5.0]).tolist() == [-1]
+    with pytest.raises(UsageError, match="exchange"):
+        grid.locate([20.0] * 50, [5.0] * 50)
+
+
 def test_exchanged_boxes_are_said():
     with pytest.raises(UsageError, match="Latitude comes first"):
         check_box([-93.3, 44.8, -93.1, 45.0])

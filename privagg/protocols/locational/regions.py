@@ -34,6 +34,7 @@ Outline = list[NDArray[np.float64]]
 
 _DIGEST_LABEL = b"privagg regions 1\0"
 _LONGEST_FILE = 2**26
+_MANY = 20
 
 
 class Regions(ABC):
@@ -195,6 +196,10 @@ class Points(Regions):
         def inside(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> int:
             return int(((lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)).sum())
 
+        # A box that overlaps its own mirror image tells little of a few points.
+        overlaps = south <= east and west <= north
+        if overlaps and latitude.size < _MANY:
+            return
         right, exchanged = inside(latitude, longitude), inside(longitude, latitude)
         if 2 * exchanged > latitude.size and right < exchanged:
             raise UsageError(
