@@ -91,7 +91,9 @@ def test_means_and_covariances_of_raw_frequencies(oracle):
         aggregator.receive(randomize(params, held, source.spawn(str(number))))
         one = aggregator.estimate().cells[0]
         raws.append(one.raw)
-        inside.append(one.covariance)
+        both = np.stack([one.variance[:, 0], one.covariance, one.covariance, one.variance[:, 1]])
+        inside.append(both.T.reshape(4, 2, 2))
+        assert np.allclose(one.total_variance, inside[-1].sum(axis=(1, 2)))
     raws = np.array(raws)
     stated = np.mean(inside, axis=0)
     deviation = np.sqrt(stated[:, [0, 1], [0, 1]])

@@ -20,7 +20,7 @@ from privagg.mechanisms.base import PureOracle
 from privagg.mechanisms.estimate import Vector
 from privagg.protocols.locational.privset import PrivSet
 
-__all__ = ["both", "pair_covariances", "sum_variance"]
+__all__ = ["both", "pair_covariances", "sum_variances"]
 
 Cells = NDArray[np.int64]
 
@@ -94,10 +94,10 @@ def pair_covariances(
     return np.asarray(held * near + (1 - held) * far, np.float64)
 
 
-def sum_variance(
+def sum_variances(
     oracle: FrequencyOracle, users: int, frequencies: Vector, variances: Vector, cells: Cells
-) -> float:
-    """Return the variance of the sum of the raw estimates of some cells.
+) -> Vector:
+    """Return the variances of sums of the raw estimates of cells.
 
     Parameters
     ----------
@@ -105,24 +105,29 @@ def sum_variance(
         As for :func:`pair_covariances`.
     variances : (k,) float64 array
         Of each cell's estimate.
-    cells : (m,) int64 array
-        Which are summed, each once.
+    cells : (r, m) int64 array
+        Which are summed, in each row.
+
+    Returns
+    -------
+    (r,) float64 array
     """
-    total = float(variances[cells].sum())
+    total = np.asarray(variances[cells].sum(axis=1), np.float64)
+    m = cells.shape[1]
     if isinstance(oracle, PureOracle):
         # Covariances are linear in the two frequencies, so that pairs need not be gone through.
         own, other = both(oracle)
         p, q = oracle.p, oracle.q
         scale = users * (p - q) ** 2
         near, far = float((own - p * q) / scale), float((other - q * q) / scale)
-        m, held = cells.size, float(frequencies[cells].sum())
+        held = frequencies[cells].sum(axis=1)
         total += far * m * (m - 1) + (near - far) * 2 * (m - 1) * held
     elif isinstance(oracle, HadamardResponse):
-        for at, cell in enumerate(cells[:-1]):
-            rest = cells[at + 1 :]
-            pairs = _hadamard(oracle, users, frequencies, np.full(rest.size, cell), rest)
-            total += 2 * float(pairs.sum())
-    return max(total, 0.0)
+        for at in range(m - 1):
+            rest = cells[:, at + 1 :]
+            first = np.broadcast_to(cells[:, at : at + 1], rest.shape)
+            total += 2 * _hadamard(oracle, users, frequencies, first, rest).sum(axis=1)
+    return np.maximum(total, 0.0)
 
 
 def _hadamard(

@@ -21,7 +21,7 @@ from privagg.mechanisms import State
 from privagg.mechanisms.base import FrequencyOracle
 from privagg.mechanisms.estimate import Vector, interval_factor
 from privagg.mechanisms.postprocess import norm_sub
-from privagg.protocols.locational.covariance import pair_covariances, sum_variance
+from privagg.protocols.locational.covariance import pair_covariances, sum_variances
 from privagg.protocols.locational.params import Params
 from privagg.protocols.locational.smoothing import smoothed
 from privagg.protocols.locational.values import Number, Ranking
@@ -45,8 +45,10 @@ class CellEstimates:
     raw, values, variance : (R, k) float64 array
         Unbiased; post-processed; variance of the raw ones. Frequencies are per respondent: with
         several items they may add up to more than 1.
-    covariance : (R, k, k) float64 array
-        Within a region, the variances on the diagonal.
+    total_variance : (R,) float64 array
+        Of the sum over a region's cells, covariances included.
+    covariance : (R,) float64 array
+        Of a region's first two cells; 0 where it has one.
     other : float or None
         Raw frequency of the cell for unknown regions and values.
     """
@@ -55,6 +57,7 @@ class CellEstimates:
     raw: Vector
     values: Vector
     variance: Vector
+    total_variance: Vector
     covariance: Vector
     other: float | None
     near: Vector = field(repr=False)
@@ -139,11 +142,14 @@ class RegionEstimates:
         factor = interval_factor(self.confidence)
         for at, name in enumerate(params.regions.parent_names):
             children = np.flatnonzero(params.regions.parent_indices == at)
-            cells = (children[:, None] * params.value.k + np.arange(params.value.k)).reshape(-1)
+            k = params.value.k
+            cells = (children[:, None] * k + np.arange(k)).reshape(1, -1)
             variance = 0.0
             for oracle, one in zip(params.oracles, self.cells, strict=True):
-                own = sum_variance(oracle, one.users, one.near, one.spread / params.scale**2, cells)
-                variance += (one.users * params.scale) ** 2 * own
+                own = sum_variances(
+                    oracle, one.users, one.near, one.spread / params.scale**2, cells
+                )
+                variance += (one.users * params.scale) ** 2 * float(own[0])
             total = float(self.count[children].sum())
             reach = factor * variance**0.5
             found.append(
@@ -228,7 +234,7 @@ def estimate(
     users = sum(one.users for one in parts)
     weights = np.array([one.users for one in parts], np.float64)
     shares = np.array([one.raw.sum(axis=1) for one in parts])
-    spreads = np.array([one.covariance.sum(axis=(1, 2)) for one in parts])
+    spreads = np.array([one.total_variance for one in parts])
     count = weights @ shares
     reach = factor * np.sqrt(weights**2 @ spreads)
     if params.value.numeric:
@@ -331,19 +337,19 @@ def _cells(
     inside = slice(0, known)
     table = (scale * raw[inside]).reshape(regions, k)
     variance = spread[inside].reshape(regions, k)
-    covariance = np.zeros((regions, k, k))
-    covariance[:, np.arange(k), np.arange(k)] = variance
-    first = np.arange(regions) * k
-    for one in range(k):
-        for two in range(one + 1, k):
-            found = pair_covariances(oracle, state.users, near, first + one, first + two)
-            covariance[:, one, two] = covariance[:, two, one] = scale**2 * found
+    cells = np.arange(known).reshape(regions, k)
+    total = sum_variances(oracle, state.users, near, spread / scale**2, cells)
+    covariance = np.zeros(regions)
+    if k > 1:
+        first = pair_covariances(oracle, state.users, near, cells[:, 0], cells[:, 1])
+        covariance = scale**2 * first
     other = params.cells.other
     return CellEstimates(
         users=state.users,
         raw=table,
         values=table if post is None else (scale * near[inside]).reshape(regions, k),
         variance=variance,
+        total_variance=scale**2 * total,
         covariance=covariance,
         other=None if other is None else float(scale * raw[other]),
         near=near,
@@ -362,7 +368,7 @@ def _at_most(raw: Vector, items: int) -> Vector:
 def _moments(params: Params, one: CellEstimates) -> tuple[Vector, Vector, Vector, Vector, Vector]:
     """Return D, C, their variances and covariance, of each region."""
     low, high = one.raw[:, 0], one.raw[:, 1]
-    both = 2 * one.covariance[:, 0, 1]
+    both = 2 * one.covariance
     sums = one.variance.sum(axis=1)
     d, c = high - low, high + low
     var_d = sums - both
