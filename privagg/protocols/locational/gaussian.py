@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg.accounting import analytic_sigma
 from privagg.domain import Domain
 from privagg.domain.base import Codes
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
-from privagg.mechanisms.additive import Noise, analytic_sigma
+from privagg.mechanisms.additive import Noise
 from privagg.mechanisms.base import Columns, FrequencyOracle
 from privagg.mechanisms.estimate import Vector
 from privagg.mechanisms.exact import exp_lower
