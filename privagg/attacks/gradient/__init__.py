@@ -1,0 +1,1 @@
+"""Gradient inversion: whose data can be read from what the server sees?"""
