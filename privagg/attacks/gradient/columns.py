@@ -35,8 +35,14 @@ A mixture of k columns can be made to vanish on k - 1 neurons more than they sha
 look as if they excluded every other column: a real column is excluded by many.
 """
 
+_GAP = np.log(30.0)
+"""Of sorted entries: the first such step ends the zeros, however small the next entry is."""
+
 _SPARE = 5
-"""Zeros beyond the rank that a column must have."""
+"""Zeros beyond the rank, of neurons that are on for some input, that a column must have.
+
+Any B - 1 neurons are the zeros of some vector of the span.
+"""
 
 _SOFT, _SHARP = 0.1, 0.02
 """Widths of the prior, in root mean squares of the layer's outputs."""
@@ -82,6 +88,9 @@ class ColumnSearch:
         self.span = factors.left
         self.height, self.rank = factors.left.shape
         rest = max(1, self.height - self.rank)
+        # Neurons that are off for all inputs say nothing about any column.
+        sizes = np.linalg.norm(factors.left, axis=1)
+        self.dead = int(np.count_nonzero(sizes <= 1e-6 / np.sqrt(self.height)))
         self._spread = factors.noise / factors.singular[: self.rank]
         self._floor = 1e-13 * np.sqrt(rest)
         self._head: Floats | None = None
@@ -120,10 +129,10 @@ class ColumnSearch:
     def _candidates(self, outputs: Floats, guess: Floats, unmixing: Floats) -> Iterator[Floats]:
         """Yield directions, cheap ones first."""
         off = int(np.count_nonzero(outputs < 0))
-        least = self.rank + 3
+        least = self.dead + self.rank + 3
         for share in (0.5, 1.0, 0.25):
             count = int(round((1 - share) * least + share * off))
-            if self.rank <= count <= off:
+            if least <= count <= off:
                 chosen = np.argpartition(outputs, count - 1)[:count]
                 yield self._null(self.span[chosen])
         soft = _prior(outputs, _SOFT)
@@ -168,10 +177,10 @@ class ColumnSearch:
     def settle(self, direction: Floats) -> Column | None:
         """Return the column near a direction, if it has exact zeros that determine it.
 
-        The zeros are what lies below the largest gap of the sorted entries; the direction is then
+        The zeros are what lies below the first wide gap of the sorted entries; the direction is then
         solved for again from those rows, until they stay the same.
         """
-        least = self.rank + _SPARE
+        least = self.dead + self.rank + _SPARE
         most = self.height - 1
         if least >= most:
             return None
@@ -182,7 +191,8 @@ class ColumnSearch:
             order = np.argsort(entries)
             logs = np.log(np.maximum(entries[order], self.tolerance(direction)))
             gaps = np.diff(logs[least - 1 : most + 1])
-            found = least + int(np.argmax(gaps))
+            wide = gaps > _GAP
+            found = least + int(np.argmax(wide) if wide.any() else np.argmax(gaps))
             if found == count:
                 break
             count, chosen = found, order[:found]

@@ -34,6 +34,9 @@ __all__ = ["relu_exact"]
 _STALLS = 3
 """Rounds without a new column, each from another start, after which the search ends."""
 
+_ROUNDS = 40
+"""After which it ends in any case."""
+
 _ALIKE = 1 - 1e-9
 """Cosine from which two columns are one."""
 
@@ -152,7 +155,7 @@ class _Rounds:
     def run(self, deadline: float) -> None:
         """Find columns until all are found, nothing is gained, or the time is over."""
         stalls = 0
-        while stalls < _STALLS and time.process_time() < deadline:
+        while stalls < _STALLS and self.rounds < _ROUNDS and time.process_time() < deadline:
             self.rounds += 1
             before = self.found.copy()
             self._look(deadline)
