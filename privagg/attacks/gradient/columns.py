@@ -131,7 +131,7 @@ class ColumnSearch:
         off = int(np.count_nonzero(outputs < 0))
         least = self.dead + self.rank + 3
         for share in (0.5, 1.0, 0.25):
-            count = int(round((1 - share) * least + share * off))
+            count = round((1 - share) * least + share * off)
             if least <= count <= off:
                 chosen = np.argpartition(outputs, count - 1)[:count]
                 yield self._null(self.span[chosen])
@@ -177,8 +177,8 @@ class ColumnSearch:
     def settle(self, direction: Floats) -> Column | None:
         """Return the column near a direction, if it has exact zeros that determine it.
 
-        The zeros are what lies below the first wide gap of the sorted entries; the direction is then
-        solved for again from those rows, until they stay the same.
+        The zeros are what lies below the first wide gap of the sorted entries; the direction is
+        then solved for again from those rows, until they stay the same.
         """
         least = self.dead + self.rank + _SPARE
         most = self.height - 1

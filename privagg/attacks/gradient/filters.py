@@ -8,6 +8,7 @@ luminance and of two opponent colours are both.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +83,7 @@ def edges(
     else:
         chosen = np.arange(total)
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    picks = [
-        chosen[(chosen >= low) & (chosen < high)] - low
-        for low, high in zip(starts[:-1], starts[1:], strict=True)
-    ]
+    picks = [chosen[(chosen >= low) & (chosen < high)] - low for low, high in pairwise(starts)]
     out = np.empty((count, len(chosen)), np.float32)
     block = max(1, (1 << 22) // (channels * height * width))
     for at in range(0, count, block):
@@ -114,4 +112,5 @@ def raw(rows: NDArray[np.floating], most: int | None = None, seed: int = 0) -> N
     if most is not None and rows.shape[1] > most:
         chosen = np.random.default_rng(seed).choice(rows.shape[1], most, replace=False)
         rows = rows[:, np.sort(chosen)]
-    return (rows - rows.mean(axis=1, keepdims=True)).astype(np.float32)
+    centred: NDArray[np.float32] = (rows - rows.mean(axis=1, keepdims=True)).astype(np.float32)
+    return centred

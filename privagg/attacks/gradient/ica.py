@@ -173,7 +173,7 @@ def scale(unmixing: Floats, anchor: Floats | None) -> Floats:
     norms = np.linalg.norm(unmixing, axis=1, keepdims=True)
     unit = unmixing / np.maximum(norms, np.finfo(np.float64).tiny)
     if anchor is None:
-        return unit
+        return np.asarray(unit, np.float64)
     ones = unit @ anchor
     # A row whose value on the bias gradient is lost in rounding has no scale: it stays a unit.
     lost = np.abs(ones) < 1e-9 * np.linalg.norm(anchor)

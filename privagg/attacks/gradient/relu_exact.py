@@ -8,14 +8,13 @@
 4. The result is checked without the truth (:mod:`certificate`). Only then is it `verified`;
    otherwise it is approximate, whatever was found.
 
-Credit: exact recovery from sparse columns is SPEAR's (NeurIPS 2024) and SPEAR++'s (2025); verifiable
-recovery VGIA's (2026).
+Credit: exact recovery from sparse columns is SPEAR's (NeurIPS 2024) and SPEAR++'s (2025);
+verifiable recovery VGIA's (2026).
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,13 +95,10 @@ def relu_exact(
         )
         return _approximate(factors, first, observation, notes, began)
     head = observation.head
-    fits = head is not None and head.weights is not None
-    search = ColumnSearch(
-        factors,
-        head.weights.astype(np.float64)
-        if fits and head.weights.shape[1] == chosen.shape[0]
-        else None,
-    )
+    next_weights = None
+    if head is not None and head.weights is not None and head.shape[1] == chosen.shape[0]:
+        next_weights = head.weights.astype(np.float64)
+    search = ColumnSearch(factors, next_weights)
     state = _Rounds(factors, chosen, search, first, seed)
     state.run(began + budget)
     return state.result(observation, notes, began)
@@ -200,7 +196,7 @@ class _Rounds:
                 for c, n in zip(self.directions.T, lengths, strict=True)
             ]
         )
-        agreement: Floats = np.mean((columns <= bounds).T == (self.outputs() <= 0), axis=1)
+        agreement: Floats = np.mean((self.outputs() <= 0) == (columns <= bounds).T, axis=1)
         return agreement
 
     def _forget(self) -> None:
@@ -214,9 +210,9 @@ class _Rounds:
         scales = np.where(np.abs(scales) > 1e-12 * np.abs(scales).max(), scales, 1.0)
         self.directions = self.directions * scales
         try:
-            self.unmixing = np.linalg.inv(self.directions)
+            self.unmixing = np.asarray(np.linalg.inv(self.directions), np.float64)
         except np.linalg.LinAlgError:
-            self.unmixing = np.linalg.pinv(self.directions)
+            self.unmixing = np.asarray(np.linalg.pinv(self.directions), np.float64)
 
     def _separate_again(self, stalls: int) -> None:
         """Unmix what is left once the found columns are projected out."""
@@ -276,10 +272,10 @@ class _Rounds:
         if np.linalg.cond(self.directions) < 1e10:
             self._solve()
         else:
-            self.directions = np.linalg.pinv(self.unmixing)
+            self.directions = np.asarray(np.linalg.pinv(self.unmixing), np.float64)
 
 
-def _unit(matrix: Floats) -> Floats:
+def _unit(matrix: NDArray[np.floating]) -> Floats:
     """Return the matrix with columns of unit norm."""
     norms = np.linalg.norm(matrix, axis=0)
     unit: Floats = matrix / np.maximum(norms, np.finfo(np.float64).tiny)
