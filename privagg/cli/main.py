@@ -90,6 +90,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
+            "attacks": Leaf("privagg.cli.bench:attacks_command", "Measure attacks on gradients."),
         },
     ),
     "audit": Branch(
