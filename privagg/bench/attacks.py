@@ -190,9 +190,9 @@ def _plain(library: Any, seen: Observation, seed: int) -> _Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = library.FastICA(
-            seen.batch, fun="exp", whiten="unit-variance", random_state=seed, max_iter=400
+            seen.batch, fun="logcosh", whiten="unit-variance", random_state=seed, max_iter=400
         )
-        model.fit(layer.weight.T)
+        model.fit(layer.weight.T.astype(np.float64))
     factors: Factors = factorize(layer, seen.batch)
     # What unmixes the rows unmixes the bias gradient: components are (B, h).
     unmixing = model.components_.astype(np.float64)
