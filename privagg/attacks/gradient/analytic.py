@@ -88,6 +88,11 @@ def analytic(observation: Observation, *, layer: int | str = 0) -> Recovery:
         notes = ("no two neurons give the same quotient: every neuron is hit by several inputs",)
     elif explained < len(usable):
         notes = (f"{len(usable) - explained} of {len(usable)} neurons mix inputs",)
+    elif len(kept) != observation.batch:
+        notes = (
+            f"{len(kept)} different quotients, batch {observation.batch or 'not given'}: some may "
+            "be means of several inputs",
+        )
     return Recovery(
         inputs,
         "analytic",

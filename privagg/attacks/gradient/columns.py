@@ -25,10 +25,10 @@ from privagg.attacks.gradient.recovery import Floats
 
 __all__ = ["Column", "ColumnSearch"]
 
-_TOLERANCE = 12.0
+_TOLERANCE = 20.0
 """Standard deviations of the noise within which an entry counts as zero."""
 
-_WITNESSES = 4.0
+_WITNESSES = 3.0
 """Neurons (participation ratio) that must exclude a second column with the same zeros.
 
 A mixture of k columns can be made to vanish on k - 1 neurons more than they share. Those few then

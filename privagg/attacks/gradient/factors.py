@@ -86,11 +86,13 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
     gram = _gram(gradient if small else gradient.T)
     values, vectors = np.linalg.eigh(gram)
     singular = np.sqrt(np.maximum(values[::-1], 0.0))
-    active = min(
+    # Rows and columns without a gradient carry no rounding either.
+    live = (
         int(np.count_nonzero(np.any(gradient != 0, axis=1))),
         int(np.count_nonzero(np.any(gradient != 0, axis=0))),
     )
-    rank, noise = _split(singular[:active], h, d, batch)
+    active = min(live)
+    rank, noise = _split(singular[:active], *live, batch)
     edge = _EDGE * noise * (np.sqrt(h) + np.sqrt(d))
     visible = max(1, int(np.count_nonzero(singular[:rank] > edge)))
     leading = np.ascontiguousarray(vectors[:, ::-1][:, :rank])
