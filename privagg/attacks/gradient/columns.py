@@ -28,8 +28,8 @@ __all__ = ["Column", "ColumnSearch"]
 _TOLERANCE = 20.0
 """Standard deviations of the noise within which an entry counts as zero."""
 
-_WITNESSES = 3.0
-"""Neurons (participation ratio) that must exclude a second column with the same zeros.
+_WITNESSES = 8
+"""Neurons that must exclude a second column with the same zeros.
 
 A mixture of k columns can be made to vanish on k - 1 neurons more than they share. Those few then
 look as if they excluded every other column: a real column is excluded by many.
@@ -58,13 +58,13 @@ class Column:
         c, of unit norm: the column is ``U c``.
     zeros : (h,) bool array
         Where it is zero up to noise.
-    witnesses : float
+    witnesses : int
         How many neurons exclude a second column with these zeros.
     """
 
     direction: Floats
     zeros: NDArray[np.bool_]
-    witnesses: float
+    witnesses: int
 
     @property
     def unique(self) -> bool:
@@ -205,11 +205,9 @@ class ColumnSearch:
         zeros = entries <= tolerance
         if not zeros[chosen].all():
             return None
-        second = np.square(rows @ vectors[:, 1])
-        total = float(second.sum())
-        if np.sqrt(total) <= 30 * tolerance:
-            return None
-        return Column(direction, zeros, total**2 / float(np.square(second).sum()))
+        # The next best direction must fail on many of the rows, not on a few.
+        second = np.abs(rows @ vectors[:, 1])
+        return Column(direction, zeros, int(np.count_nonzero(second > 10 * tolerance)))
 
 
 def _prior(outputs: Floats, width: float) -> Floats:

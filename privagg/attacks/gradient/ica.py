@@ -22,7 +22,7 @@ from privagg.attacks.gradient import filters
 from privagg.attacks.gradient.factors import Factors, factorize
 from privagg.attacks.gradient.observation import Observation
 from privagg.attacks.gradient.recovery import Floats, Recovery
-from privagg.attacks.gradient.unmixing import fast_ica, likelihood_ica, whiten
+from privagg.attacks.gradient.unmixing import FREEDOM, fast_ica, likelihood_ica, whiten
 from privagg.errors import UsageError
 
 __all__ = ["FILTERS", "Separation", "ica", "separate"]
@@ -32,8 +32,11 @@ FILTERS = ("auto", "edges", "raw")
 _COLUMNS = 1 << 15
 """Features that are looked at: more add time and memory, hardly quality."""
 
-_CLEAR = 10.0
+_CLEAR = 0.1
 """Signal over noise of the median filtered component, from which edges are better than pixels."""
+
+_SHARP, _BLURRED = 100.0, 3.0
+"""Below this ratio sources carry noise: their density then has this many degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,8 @@ def separate(
     name, features, snr = _features(factors, rows, image, filter)
     matrix, white = whiten(features)
     first = fast_ica(white, seed=start)
-    second = likelihood_ica(white, first.matrix)
+    freedom = FREEDOM if snr >= _SHARP else _BLURRED
+    second = likelihood_ica(white, first.matrix, freedom=freedom)
     unmixing = second.matrix @ matrix
     anchor = factors.anchor
     scaled = scale(unmixing, None if anchor is None else anchor[: len(rows)])
