@@ -34,7 +34,7 @@ def compressed(gradient, kind, rng):
 
 
 @pytest.mark.parametrize(
-    ("kind", "least"), [("fp16", 24), ("int16", 24), ("int8", 20), ("int4", 14), ("sign", 12)]
+    ("kind", "least"), [("fp16", 24), ("int16", 24), ("int8", 24), ("int4", 17), ("sign", 11)]
 )
 def test_compression_does_not_hide(kind, least):
     rng = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_compression_does_not_hide(kind, least):
     assert quality(ica(observation).inputs, images).psnr.mean() >= least
 
 
-@pytest.mark.parametrize(("sigma", "low", "high"), [(1e-4, 0.95, 1), (1e-3, 0.9, 1), (0.1, 0, 0.2)])
+@pytest.mark.parametrize(("sigma", "low", "high"), [(1e-4, 0.95, 1), (1e-3, 0.7, 1), (0.1, 0, 0.2)])
 def test_noise_hides(sigma, low, high):
     """Noise is sigma times the clip on the sum of clipped gradients, as in DP-SGD."""
     rng = np.random.default_rng(0)
