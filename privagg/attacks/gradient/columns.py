@@ -35,7 +35,7 @@ A mixture of k columns can be made to vanish on k - 1 neurons more than they sha
 look as if they excluded every other column: a real column is excluded by many.
 """
 
-_GAP = np.log(30.0)
+_GAP = np.log(5.0)
 """Of sorted entries: the first such step ends the zeros, however small the next entry is."""
 
 _SPARE = 5
@@ -193,6 +193,8 @@ class ColumnSearch:
             gaps = np.diff(logs[least - 1 : most + 1])
             wide = gaps > _GAP
             found = least + int(np.argmax(wide) if wide.any() else np.argmax(gaps))
+            below = int(np.count_nonzero(entries <= self.tolerance(direction)))
+            found = below if below >= least else found
             if found == count:
                 break
             count, chosen = found, order[:found]

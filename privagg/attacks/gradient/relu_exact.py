@@ -30,7 +30,7 @@ from privagg.errors import UsageError
 
 __all__ = ["relu_exact"]
 
-_STALLS = 3
+_STALLS = 6
 """Rounds without a new column, each from another start, after which the search ends."""
 
 _ROUNDS = 40
@@ -201,7 +201,7 @@ class _Rounds:
 
     def _forget(self) -> None:
         """Let go of found columns that do not fit their inputs, now that more is known."""
-        wrong = self.found & (self._agreement() < 0.9)
+        wrong = self.found & (self._agreement() < 0.95)
         self.found &= ~wrong
 
     def _solve(self) -> None:
@@ -241,6 +241,10 @@ class _Rounds:
         self.unmixing[left[:count]] = scale(rows @ free.T, self.anchor)
         inverse = free @ np.linalg.pinv(rows)
         self.directions[:, left[:count]] = _unit(inverse)
+        # Inputs of found columns change too: they are orthogonal to all other columns.
+        if np.linalg.cond(self.directions) < 1e10:
+            every = scale(np.asarray(np.linalg.inv(self.directions), np.float64), self.anchor)
+            self.unmixing[self.found] = every[self.found]
 
     def result(self, observation: Observation, notes: list[str], began: float) -> Recovery:
         """Return what was recovered, checked."""
