@@ -13,6 +13,7 @@ from privagg.cli.common import Options, command, emit, progress
 from privagg.errors import UsageError
 
 __all__ = [
+    "attacks_command",
     "field_command",
     "flower_command",
     "ldp_command",
@@ -335,3 +336,52 @@ def locational_command(options: Options, mechanism: tuple[str, ...], **values: A
     with progress(options) as step:
         report = locational.bench(mechanisms=mechanism or locational.FASTEST, **values, step=step)
     emit(report, options)
+
+
+@command(
+    "attacks",
+    examples=[
+        "privagg bench attacks",
+        "privagg bench attacks --case 32x256 --seeds 1 --published --json",
+    ],
+    library_names={"cases": "--case"},
+)
+@click.option(
+    "--case",
+    multiple=True,
+    metavar="BATCHxWIDTH",
+    help="A batch and a layer's width, as in 32x256; may be repeated.",
+)
+@_count("--seeds", 5, "Runs of each case.")
+@click.option(
+    "--published", is_flag=True, help="Also run the published objective once per case: minutes."
+)
+@_count("--iterations", 25_000, "Steps of the published objective.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="CPU time of one exact recovery.",
+)
+def attacks_command(options: Options, case: tuple[str, ...], **values: Any) -> None:
+    """Measure attacks on gradients.
+
+    How much of a batch comes back from the gradient of a linear layer, without an oracle, and the
+    CPU time; beside scikit-learn's FastICA where it is installed.
+    """
+    from privagg.bench import attacks
+
+    cases = [_case(text) for text in case] or attacks.CASES
+    with progress(options) as step:
+        report = attacks.bench(cases=cases, **values, step=step)
+    emit(report, options)
+
+
+def _case(text: str) -> tuple[int, int]:
+    """Return a batch and a width."""
+    batch, _, width = text.partition("x")
+    if not (batch.isascii() and batch.isdigit() and width.isascii() and width.isdigit()):
+        raise UsageError("--case", text, "a batch and a width, as in 32x256")
+    return int(batch), int(width)

@@ -106,6 +106,7 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "locational": Leaf(
                 "privagg.cli.bench:locational_command", "Time statistics by region."
             ),
+            "attacks": Leaf("privagg.cli.bench:attacks_command", "Measure attacks on gradients."),
         },
     ),
     "audit": Branch(

@@ -1,0 +1,194 @@
+"""The gradient's row space, its noise, and how many inputs can be in it.
+
+``G = A X`` has the rank of A, at most B. Its leading singular vectors hold everything an attack can
+use: ``G ~ U Y`` with U (h x r) orthonormal and Y (r x d). What is left is noise: rounding of
+float32, quantisation, or what was added for privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.attacks.gradient.observation import LayerGradient
+from privagg.attacks.gradient.recovery import Floats
+
+__all__ = ["Factors", "factorize"]
+
+_GAP = 30.0
+"""A singular value this many times the next one ends the signal of an exact gradient."""
+
+_ROUNDING = 1e-5
+"""Singular values below this share of the largest can be float32's rounding."""
+
+_EDGE = 1.05
+"""Of noise alone, the largest singular value over ``sigma (sqrt h + sqrt d)``, and some."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Leading singular vectors of a weight gradient.
+
+    Attributes
+    ----------
+    left : (h, r) float array
+        Orthonormal columns that span those of the mixing matrix.
+    rows : (r, d) float array
+        ``left.T @ G``: rows that span the inputs.
+    singular : (k,) float array
+        All singular values, largest first.
+    anchor : (r,) float array, optional
+        ``left.T @ dL/db``: an unmixing row w that gives an input has ``w @ anchor == 1``.
+    noise : float
+        Standard deviation of an entry of the gradient that is not explained by r inputs.
+    visible : int
+        Components above the edge of the noise: what an attack can hope for.
+    diagnosis : tuple of str
+        What a reader must know about rank, batch and noise.
+    """
+
+    left: Floats
+    rows: Floats
+    singular: Floats
+    anchor: Floats | None
+    noise: float
+    visible: int
+    diagnosis: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """How many components are kept."""
+        return len(self.rows)
+
+
+def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
+    """Split a layer's gradient into signal and noise.
+
+    Parameters
+    ----------
+    layer : LayerGradient
+        The gradients.
+    batch : int, optional
+        How many inputs are in them: the rank is at most that. If left out, the rank is read from
+        the singular values: a gap in those of an exact gradient, else the edge of the noise
+        (Marchenko and Pastur: ``sigma (sqrt h + sqrt d)``).
+
+    Notes
+    -----
+    Singular vectors come from the smaller of the two Gram matrices, in float64: its eigenvalues are
+    squares, so components below 1e-7 of the largest are lost, which is where float32 ends too.
+    """
+    gradient = layer.weight
+    h, d = gradient.shape
+    small = h <= d
+    gram = _gram(gradient if small else gradient.T)
+    values, vectors = np.linalg.eigh(gram)
+    singular = np.sqrt(np.maximum(values[::-1], 0.0))
+    # Rows and columns without a gradient carry no rounding either.
+    live = (
+        int(np.count_nonzero(np.any(gradient != 0, axis=1))),
+        int(np.count_nonzero(np.any(gradient != 0, axis=0))),
+    )
+    active = min(live)
+    rank, noise = _split(singular[:active], *live, batch)
+    edge = _EDGE * noise * (np.sqrt(h) + np.sqrt(d))
+    visible = max(1, int(np.count_nonzero(singular[:rank] > edge)))
+    leading = np.ascontiguousarray(vectors[:, ::-1][:, :rank])
+    if small:
+        left = leading
+        rows = _product(left.T, gradient)
+    else:
+        rows = leading.T * singular[:rank, None]
+        left = _product(gradient, leading) / singular[:rank]
+    anchor = None if layer.bias is None else left.T @ layer.bias.astype(np.float64)
+    return Factors(
+        left, rows, singular, anchor, noise, visible, _diagnose(layer, batch, rank, visible, active)
+    )
+
+
+_BLOCK = 1 << 24
+"""Entries converted to float64 at a time."""
+
+
+def _gram(matrix: NDArray[np.floating]) -> Floats:
+    """Return ``matrix @ matrix.T`` in float64 without a float64 copy of a large matrix."""
+    rows, columns = matrix.shape
+    step = max(1, _BLOCK // rows)
+    gram = np.zeros((rows, rows))
+    for start in range(0, columns, step):
+        block = np.ascontiguousarray(matrix[:, start : start + step], np.float64)
+        gram += block @ block.T
+    return gram
+
+
+def _product(first: NDArray[np.floating], second: NDArray[np.floating]) -> Floats:
+    """Return the product in float64, in blocks of the long axis that is kept."""
+    out = np.empty((first.shape[0], second.shape[1]))
+    if second.shape[1] >= first.shape[0]:
+        step = max(1, _BLOCK // second.shape[0])
+        for start in range(0, second.shape[1], step):
+            block = second[:, start : start + step].astype(np.float64)
+            out[:, start : start + step] = first @ block
+    else:
+        step = max(1, _BLOCK // first.shape[1])
+        for start in range(0, first.shape[0], step):
+            out[start : start + step] = first[start : start + step].astype(np.float64) @ second
+    return out
+
+
+def _split(singular: Floats, h: int, d: int, batch: int | None) -> tuple[int, float]:
+    """Return the numerical rank and the noise's standard deviation."""
+    count = len(singular)
+    most = count if batch is None else min(count, batch)
+    floor = singular[0] * 1e-8  # What squaring leaves of float64.
+    padded = np.append(np.maximum(singular, floor), floor)
+    ratios = padded[:-1] / padded[1:]
+    ends = np.flatnonzero((ratios[:most] > _GAP) & (padded[1 : most + 1] < _ROUNDING * singular[0]))
+    if ends.size and (batch is None or count > most or padded[most - 1] <= floor):
+        # The last gap in reach: what follows is rounding.
+        rank = int(ends[-1]) + 1
+        return rank, _remainder(singular, rank, h, d, floor)
+    if batch is None:
+        noise = float(np.sqrt(np.median(singular**2) / max(h, d)))
+        edge = _EDGE * noise * (np.sqrt(h) + np.sqrt(d))
+        rank = max(1, int(np.count_nonzero(singular > edge)))
+        return rank, _remainder(singular, rank, h, d, floor)
+    rank = max(1, min(most, int(np.count_nonzero(singular > 4 * floor))))
+    return rank, _remainder(singular, rank, h, d, floor)
+
+
+def _remainder(singular: Floats, rank: int, h: int, d: int, floor: float) -> float:
+    """Return the root mean square of what `rank` components leave of the gradient's entries."""
+    rest = singular[rank:]
+    least = floor * 1e-2 / (np.sqrt(h) + np.sqrt(d))
+    if not rest.size:
+        return float(least)
+    freedom = max(1, (h - rank) * (d - rank))
+    return float(max(least, np.sqrt((rest**2).sum() / freedom)))
+
+
+def _diagnose(
+    layer: LayerGradient, batch: int | None, rank: int, visible: int, active: int
+) -> tuple[str, ...]:
+    h, d = layer.shape
+    said = []
+    if layer.bias is None:
+        said.append("no bias gradient: signs and scales are arbitrary")
+    if active < min(h, d):
+        said.append(f"{min(h, d) - active} of {min(h, d)} units or inputs got no gradient")
+    if batch is None:
+        said.append(f"batch size not given: {rank} inputs by the singular values")
+    elif batch > active:
+        said.append(
+            f"batch of {batch} exceeds the {active} active units: inputs cannot be told apart"
+        )
+    elif rank < batch:
+        said.append(
+            f"rank {rank} of a batch of {batch}: inputs that are equal, or that the model already "
+            "fits (no gradient), cannot be told apart"
+        )
+    if visible < rank:
+        said.append(f"only {visible} of {rank} components are above the noise")
+    return tuple(said)

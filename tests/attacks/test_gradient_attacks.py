@@ -1,0 +1,344 @@
+"""Attacks on gradients: what comes back, and that nothing false is certified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gradients import network, photographs, seen
+
+from privagg.attacks.gradient import (
+    IMAGES,
+    PUBLISHED,
+    LayerGradient,
+    Objective,
+    Observation,
+    analytic,
+    cocktail_party,
+    factorize,
+    ica,
+    labels,
+    quality,
+    relu_exact,
+)
+from privagg.attacks.gradient.cocktail_party import EMBEDDINGS, value_and_gradient
+from privagg.attacks.gradient.contrast import student_score, student_score_plain
+from privagg.attacks.gradient.observation import layer_gradient
+from privagg.errors import UsageError
+
+SHAPE = (3, 32, 32)
+
+
+@pytest.mark.parametrize(("size", "width", "seed"), [(8, 256, 0), (16, 256, 1), (32, 256, 2)])
+def test_exact_and_verified(size, width, seed):
+    images, tags = photographs(size, seed)
+    found = relu_exact(seen(network(width, seed), images, tags))
+    assert found.verified
+    assert found.verification.exact
+    assert found.rank == len(found) == size
+    assert quality(found.inputs, images).psnr.min() >= 100
+
+
+def test_exact_beyond_five_neurons_an_input():
+    images, tags = photographs(64, 0)
+    found = relu_exact(seen(network(256), images, tags))
+    assert found.verified
+    assert quality(found.inputs, images).psnr.min() >= 100
+
+
+def test_scale_of_the_loss_does_not_matter():
+    images, tags = photographs(8, 3)
+    model = network(128)
+    found = relu_exact(seen(model, images, tags, scale=-37.0))
+    assert found.verified
+    assert quality(found.inputs, images).psnr.min() >= 100
+
+
+def test_separation_needs_no_activation_and_no_oracle():
+    images, _ = photographs(32, 0)
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(64, 32))  # Any layer's signals: only their rank matters.
+    observation = Observation.from_arrays(columns @ images, columns.sum(1), batch=32)
+    found = ica(observation)
+    assert not found.verified
+    assert found.details["filter"] == "edges"
+    assert quality(found.inputs, images).psnr.mean() >= 24
+
+
+def test_batch_size_is_read_from_the_singular_values():
+    images, tags = photographs(12, 0)
+    observation = seen(network(128), images, tags)
+    unknown = Observation(observation.layers, None)
+    found = relu_exact(unknown)
+    assert found.rank == 12
+    assert found.verified
+    assert any("batch size not given" in note for note in found.diagnosis)
+
+
+# --- False certificates ---------------------------------------------------------------------------
+
+
+def adversarial(kind, seed):
+    rng = np.random.default_rng(seed)
+    images, tags = photographs(12, seed)
+    if kind == "same label":
+        return images, np.full(12, 3)
+    if kind == "near duplicates":
+        images = images.copy()
+        images[6:] = np.clip(images[:6] + rng.normal(0, 0.01, images[:6].shape), 0, 1)
+        tags = tags.copy()
+        tags[6:] = tags[:6]
+        return images.astype(np.float32), tags
+    if kind == "nearer duplicates":
+        images = images.copy()
+        images[11] = images[10] + np.float32(1e-4) * rng.normal(size=3072).astype(np.float32)
+        return images, np.full(12, 1)
+    if kind == "correlated":
+        mean = images.mean(0)
+        return (0.1 * images + 0.9 * mean).astype(np.float32), np.full(12, 5)
+    if kind == "noise":
+        return rng.random((12, 3072)).astype(np.float32), tags
+    base = rng.random((4, 3072))
+    mixed = rng.dirichlet(np.ones(4), 12) @ base + rng.normal(0, 1e-3, (12, 3072))
+    return mixed.astype(np.float32), np.full(12, 2)
+
+
+@pytest.mark.parametrize("width", [64, 256])
+@pytest.mark.parametrize(
+    "kind",
+    ["same label", "near duplicates", "nearer duplicates", "correlated", "noise", "convex"],
+)
+def test_nothing_false_is_certified(kind, width):
+    for seed in range(2):
+        images, tags = adversarial(kind, seed)
+        found = relu_exact(seen(network(width, seed), images, tags), budget=1)
+        if found.verified:
+            # Equal to float32's rounding: the error of an input, not of its picture.
+            best = quality(found.inputs, images)
+            assert best.psnr.min() >= 80, (kind, seed)
+        else:
+            assert found.diagnosis
+
+
+def test_a_wrong_pattern_is_not_certified():
+    images, tags = photographs(8, 0)
+    model = network(128, 0)
+    observation = seen(model, images, tags)
+    other = network(128, 1)
+    layer = observation.layers[0]
+    lied = LayerGradient(layer.weight, layer.bias, "linear", other.weights, other.biases)
+    found = relu_exact(Observation((lied,), 8), budget=3)
+    assert not found.verified
+    assert found.diagnosis
+
+
+def test_smooth_activation_is_not_certified():
+    images, _ = photographs(8, 0)
+    model = network(128)
+    outputs = images @ model.weights.T + model.biases
+    rng = np.random.default_rng(0)
+    columns = (rng.normal(size=(8, 10)) @ model.head) * (1 - np.tanh(outputs) ** 2)
+    observation = Observation.from_arrays(
+        columns.T @ images,
+        columns.sum(0),
+        batch=8,
+        weights=model.weights,
+        biases=model.biases,
+    )
+    found = relu_exact(observation, budget=3)
+    assert not found.verified
+    assert quality(found.inputs, images).psnr.mean() > 20
+
+
+# --- Bad input: a diagnosis, never silence --------------------------------------------------------
+
+
+def test_duplicates_lower_the_rank_and_are_said():
+    images, tags = photographs(10, 0)
+    images = np.concatenate([images, images[:2]])
+    tags = np.concatenate([tags, tags[:2]])
+    found = relu_exact(seen(network(256), images, tags))
+    assert found.rank == 10
+    assert any("rank 10 of a batch of 12" in note for note in found.diagnosis)
+    assert quality(found.inputs, images).psnr.min() >= 100
+
+
+def test_batch_beyond_the_width_is_said():
+    images, tags = photographs(24, 0)
+    found = ica(seen(network(16), images, tags))
+    assert any("exceeds" in note for note in found.diagnosis)
+    exact = relu_exact(seen(network(16), images, tags))
+    assert not exact.verified
+    assert any("too few zeros" in note for note in exact.diagnosis)
+
+
+def test_without_bias():
+    images, tags = photographs(8, 0)
+    weight, *_ = network(128).gradients(images, tags)
+    observation = Observation.from_arrays(weight, batch=8)
+    assert any("no bias" in note for note in observation.notes)
+    found = ica(observation)
+    assert not found.scaled
+    assert any("no bias" in note for note in found.diagnosis)
+    assert quality(found.inputs, images, scaled=False).cosine.mean() > 0.95
+    for attack in (relu_exact, analytic):
+        with pytest.raises(UsageError, match="bias"):
+            attack(observation)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite(bad):
+    weight = np.ones((4, 6))
+    weight[1, 2] = bad
+    with pytest.raises(UsageError, match="1 of 24 values not finite"):
+        Observation.from_arrays(weight)
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "more"),
+    [
+        (np.zeros((4, 6)), None, {}),
+        (np.ones((4, 6), np.int64), None, {}),
+        (np.ones(6), None, {}),
+        (np.ones((4, 6)), np.ones(5), {}),
+        (np.ones((4, 6)), None, {"scale": 0.0}),
+        (np.ones((4, 6)), None, {"scale": True}),
+        (np.ones((4, 6)), None, {"batch": 0}),
+        (np.ones((4, 6)), None, {"batch": 2.0}),
+        (np.ones((4, 6)), None, {"weights": np.ones((6, 4))}),
+        (np.ma.masked_array(np.ones((4, 6))), None, {}),
+    ],
+)
+def test_arrays_that_do_not_fit(weight, bias, more):
+    with pytest.raises(UsageError):
+        Observation.from_arrays(weight, bias, **more)
+
+
+def test_arguments_that_do_not_fit():
+    images, tags = photographs(4, 0)
+    observation = seen(network(32), images, tags)
+    for call in (
+        lambda: ica(observation, filter="wavelets"),
+        lambda: ica(observation, shape=(3, 32, 31)),
+        lambda: ica(observation, layer=1),
+        lambda: ica(observation, layer="fc9"),
+        lambda: relu_exact(observation, budget=0),
+        lambda: cocktail_party(observation, iterations=0),
+        lambda: cocktail_party(observation, rate=-1.0),
+        lambda: Objective(negentropy=-1.0),
+        lambda: labels(observation, method="guess"),
+        lambda: labels(Observation(observation.layers, None)),
+    ):
+        with pytest.raises(UsageError):
+            call()
+
+
+def test_noise_hides_components_and_is_said():
+    images, tags = photographs(16, 0)
+    model = network(256)
+    weight, bias, *_ = model.gradients(images, tags)
+    rng = np.random.default_rng(0)
+    size = np.linalg.norm(weight)
+    noisy = weight + rng.normal(0, 0.003 * size, weight.shape).astype(np.float32)
+    observation = Observation.from_arrays(
+        noisy, bias, batch=16, weights=model.weights, biases=model.biases
+    )
+    layer = layer_gradient(noisy, bias)
+    assert factorize(layer, 16).visible < 16
+    found = relu_exact(observation)
+    assert not found.verified
+    assert any("noise hides" in note for note in found.diagnosis)
+    assert ica(observation).details["filter"] == "raw"
+
+
+# --- The other attacks ----------------------------------------------------------------------------
+
+
+def test_one_input_by_division():
+    images, tags = photographs(1, 0)
+    found = analytic(seen(network(64), images, tags))
+    assert found.verified
+    assert quality(found.inputs, images).psnr.min() > 120
+    two = photographs(2, 0)
+    mixed = seen(network(64), *two, batch=1)
+    several = analytic(mixed)
+    assert not several.verified
+    assert any("more than one input" in note for note in several.diagnosis)
+
+
+def test_neurons_of_one_input_each():
+    rng = np.random.default_rng(0)
+    inputs = rng.random((3, 20))
+    columns = np.zeros((9, 3))
+    columns[:4, 0], columns[4:7, 1], columns[7:, 2] = 1.5, [2, 3, -1], [1, 0.5]
+    alone = analytic(Observation.from_arrays(columns @ inputs, columns.sum(1), batch=3))
+    assert alone.verified
+    assert quality(alone.inputs, inputs).psnr.min() > 120
+    columns[:2, 1] = 0.3
+    some = analytic(Observation.from_arrays(columns @ inputs, columns.sum(1), batch=3))
+    assert not some.verified
+    assert some.diagnosis
+
+
+def test_a_mean_is_not_certified_as_an_input():
+    images, _ = photographs(5, 0)
+    columns = np.outer([1.0, 2.0, -1.0, 0.5], np.ones(5))  # Every neuron weights all alike.
+    found = analytic(Observation.from_arrays(columns @ images, columns.sum(1), batch=5))
+    assert not found.verified
+
+
+@pytest.mark.parametrize(("size", "classes"), [(4, 10), (32, 10), (48, 5)])
+def test_labels_are_counted(size, classes):
+    images, tags = photographs(size, 1)
+    tags = tags % classes
+    observation = seen(network(256, classes=classes), images, tags)
+    found = labels(observation)
+    assert found.counts.sum() == size
+    assert found.correct(tags) >= 0.9
+    assert not found.present[np.bincount(tags, minlength=classes) == 0].all() or size > classes
+    simple = labels(observation, method="llg")
+    assert simple.counts.sum() == size
+    assert (np.bincount(tags, minlength=classes)[simple.present] > 0).all()
+
+
+def test_labels_of_another_loss_are_doubted():
+    images, tags = photographs(16, 0)
+    observation = seen(network(128), images, tags)
+    head = observation.head
+    scaled = LayerGradient(head.weight * 16, head.bias * 16, "head", head.weights, head.biases)
+    assert labels(Observation((), 16, scaled)).diagnosis
+    ramp = LayerGradient(head.weight, np.abs(head.bias), "head", head.weights, head.biases)
+    assert any("cross-entropy" in note for note in labels(Observation((), 16, ramp)).diagnosis)
+
+
+@pytest.mark.parametrize("terms", [IMAGES, PUBLISHED, EMBEDDINGS, Objective(1, 1, 1, 2, 1, 1)])
+def test_gradient_of_the_objective(terms):
+    rng = np.random.default_rng(0)
+    white = rng.normal(size=(4, 108)).astype(np.float32)
+    offsets = rng.normal(size=(4, 1)).astype(np.float32)
+    unit = np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0.1 * rng.normal(size=(4, 4))
+    _, slope = value_and_gradient(unit, white, offsets, terms, (3, 6, 6))
+    for at in np.ndindex(4, 4):
+        step = np.zeros((4, 4))
+        step[at] = 2e-3
+        above = value_and_gradient(unit + step, white, offsets, terms, (3, 6, 6))[0]
+        below = value_and_gradient(unit - step, white, offsets, terms, (3, 6, 6))[0]
+        assert slope[at] == pytest.approx((above - below) / 4e-3, rel=0.02, abs=0.02)
+
+
+def test_published_attack_finds_images_and_ours_does_better():
+    images, tags = photographs(8, 0)
+    observation = seen(network(128), images, tags)
+    theirs = cocktail_party(observation, iterations=3000)
+    start = cocktail_party(observation, iterations=1)
+    good, first = quality(theirs.inputs, images), quality(start.inputs, images)
+    assert good.cosine.mean() > first.cosine.mean() + 0.03
+    ours = quality(ica(observation).inputs, images)
+    assert ours.cosine.mean() > good.cosine.mean()
+
+
+def test_kernel_is_its_plain_twin():
+    sources = np.random.default_rng(0).standard_cauchy((3, 1100)).astype(np.float32)
+    fast, plain = student_score(sources, 0.3), student_score_plain(sources, 0.3)
+    np.testing.assert_allclose(fast[0], plain[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(fast[1], plain[1], rtol=1e-3, atol=1e-3)
+    assert fast[2] == pytest.approx(plain[2], rel=1e-6)
