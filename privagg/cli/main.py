@@ -38,6 +38,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_multidim:multidim",
                 "Simulate a survey of several attributes under local differential privacy.",
             ),
+            "responses": Leaf(
+                "privagg.cli.simulate_responses:responses",
+                "Simulate a release of bags' responses, and learn from it.",
+            ),
         },
     ),
     "plan": Branch(
@@ -46,6 +50,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
             "ldp": Leaf(
                 "privagg.cli.plan_ldp:ldp", "Plan a survey under local differential privacy."
+            ),
+            "responses": Leaf(
+                "privagg.cli.plan_responses:responses",
+                "Plan learning from the mean responses of bags.",
             ),
         },
     ),
@@ -91,6 +99,9 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
+            "responses": Leaf(
+                "privagg.cli.bench_responses:responses_command", "Time learning from bags."
+            ),
             "sensor": Leaf("privagg.cli.bench:sensor_command", "Time sensor networks."),
             "flower": Leaf(
                 "privagg.cli.bench:flower_command",
