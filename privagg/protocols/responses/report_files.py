@@ -9,8 +9,9 @@ any order, and none may be missing or unknown:
   nb_sales``;
 - labelled rows: ``hash_0, ..., hash_{f-1}, click, sale``.
 
-Values are hashes; they are numbered from 0 in the order of the hashes in the table of singles, and
-one more number stands for all hashes that it lacks.
+Values are hashes. The most displayed ones of each feature are numbered from 0 in the order of the
+hashes; one more number stands for all others, whose counts are added up. The challenge's features
+have up to 441,976 values, so pairs of all of them have no table.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.protocols.responses.report_tables import Layout, Tables
 
@@ -41,8 +43,8 @@ class CriteoTables:
     ----------
     tables : Tables
     hashes : tuple of (values,) int64 arrays
-        For each feature its hashes, sorted; a value's number is its place. The number after the
-        last stands for other hashes.
+        For each feature the hashes with a number of their own, sorted; it is their place. The
+        number after the last stands for other hashes.
     """
 
     tables: Tables
@@ -67,7 +69,11 @@ class CriteoTables:
 
 
 def read_criteo(
-    singles: str | Path, pairs: str | Path | None = None, *, label: str = "click"
+    singles: str | Path,
+    pairs: str | Path | None = None,
+    *,
+    label: str = "click",
+    most: int = 500,
 ) -> CriteoTables:
     """Read the tables of single features, and of pairs.
 
@@ -77,6 +83,8 @@ def read_criteo(
         Local files.
     label : {"click", "sale"}
         Which label the tables count.
+    most : int
+        How many hashes of a feature have a number of their own.
 
     Raises
     ------
@@ -86,31 +94,34 @@ def read_criteo(
     """
     if label not in _LABELS:
         raise UsageError("label", label, " or ".join(_LABELS))
+    limit = whole("most", most, 1, 10**7)
     one = _read(singles, ("feature_1_value", "feature_1_id"))
-    identity = one["feature_1_id"].astype(np.int64)
+    identity, value = one["feature_1_id"], one["feature_1_value"]
     features = int(identity.max(initial=-1)) + 1
     if not features or features > 1000 or set(identity.tolist()) != set(range(features)):
         raise _not(singles, "features that are not numbered from 0 without gaps")
-    value = one["feature_1_value"].astype(np.int64)
-    hashes = tuple(np.unique(value[identity == f]) for f in range(features))
-    # One more value of each feature, for hashes that the table lacks: no cell of it is kept.
-    layout = Layout(tuple(known.size + 1 for known in hashes), pairs=pairs is not None)
+    _refuse_twice(singles, identity, value)
+    known = [np.unique(value[identity == f]) for f in range(features)]
+    hashes = tuple(
+        _top(value[identity == f], one["count"][identity == f], limit) for f in range(features)
+    )
+    layout = Layout(tuple(some.size + 1 for some in hashes), pairs=pairs is not None)
     cells = np.empty(identity.size, np.int64)
     for f in range(features):
         mine = identity == f
-        cells[mine] = layout.starts[f] + np.searchsorted(hashes[f], value[mine])
+        cells[mine] = layout.starts[f] + _numbers(hashes[f], value[mine])
     counts, clicks = [one["count"]], [one[label]]
     if pairs is not None:
-        both = _read(pairs, ("feature_1_value", "feature_2_value", "feature_1_id", "feature_2_id"))
-        cells = np.concatenate([cells, _pair_cells(pairs, layout, hashes, both)])
+        keys = ("feature_1_value", "feature_2_value", "feature_1_id", "feature_2_id")
+        both = _read(pairs, keys)
+        cells = np.concatenate([cells, _pair_cells(pairs, layout, hashes, known, both)])
         counts.append(both["count"])
         clicks.append(both[label])
-    if np.unique(cells).size != cells.size:
-        raise _not(singles if pairs is None else pairs, "a cell twice")
-    displays, clicked = np.zeros(layout.cells), np.zeros(layout.cells)
-    kept = np.zeros(layout.cells, bool)
-    displays[cells], clicked[cells] = np.concatenate(counts), np.concatenate(clicks)
-    kept[cells] = True
+    displays, clicked = (
+        np.bincount(cells, np.concatenate(parts), minlength=layout.cells)
+        for parts in (counts, clicks)
+    )
+    kept = np.bincount(cells, minlength=layout.cells) > 0
     return CriteoTables(Tables(layout, displays, clicked, kept), hashes)
 
 
@@ -138,33 +149,50 @@ def read_criteo_rows(
     return hashed, labels.astype(np.int8)
 
 
+def _top(values: NDArray[np.int64], counts: NDArray[Any], limit: int) -> NDArray[np.int64]:
+    """Return the values with the largest counts, sorted."""
+    order = np.argsort(-counts, kind="stable")[:limit]
+    return np.sort(values[order])
+
+
 def _pair_cells(
     path: str | Path,
     layout: Layout,
     hashes: tuple[NDArray[np.int64], ...],
+    known: list[NDArray[np.int64]],
     both: dict[str, NDArray[Any]],
 ) -> NDArray[np.int64]:
     """Return the cells of pairs, whichever feature of a pair comes first."""
-    first, second = (both[f"feature_{i}_id"].astype(np.int64) for i in (1, 2))
+    first, second = both["feature_1_id"], both["feature_2_id"]
     if first.size and (min(first.min(), second.min()) < 0 or (first == second).any()):
         raise _not(path, "a pair of one feature with itself")
     if first.size and max(first.max(), second.max()) >= len(hashes):
         raise _not(path, "a feature that the singles lack")
-    values = [both[f"feature_{i}_value"].astype(np.int64) for i in (1, 2)]
+    one, other = both["feature_1_value"], both["feature_2_value"]
     swap = first > second
     a, b = np.where(swap, second, first), np.where(swap, first, second)
-    values = [np.where(swap, values[1], values[0]), np.where(swap, values[0], values[1])]
+    left, right = np.where(swap, other, one), np.where(swap, one, other)
+    _refuse_twice(path, a, b, left, right)
     found = np.empty(first.size, np.int64)
     for table, start in zip(layout.tables, layout.starts, strict=True):
-        if len(table) == 2:
-            mine = (a == table[0]) & (b == table[1])
-            left, right = (
-                _numbers(hashes[f], value[mine]) for f, value in zip(table, values, strict=True)
-            )
-            if (left == hashes[table[0]].size).any() or (right == hashes[table[1]].size).any():
+        if len(table) != 2:
+            continue
+        mine = (a == table[0]) & (b == table[1])
+        for f, values in zip(table, (left[mine], right[mine]), strict=True):
+            if (_numbers(known[f], values) == known[f].size).any():
                 raise _not(path, "a hash that the singles lack")
-            found[mine] = start + left * layout.cardinalities[table[1]] + right
+        place = _numbers(hashes[table[0]], left[mine]) * layout.cardinalities[table[1]]
+        found[mine] = start + place + _numbers(hashes[table[1]], right[mine])
     return found
+
+
+def _refuse_twice(path: str | Path, *keys: NDArray[np.int64]) -> None:
+    order = np.lexsort(keys)
+    same = np.ones(max(order.size - 1, 0), bool)
+    for key in keys:
+        same &= np.diff(key[order]) == 0
+    if same.any():
+        raise _not(path, "a cell twice")
 
 
 def _numbers(known: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,8 +3,8 @@
 1. Declare the tables: :class:`Layout`.
 2. Say how they are released: :class:`ReportParams`, or a :func:`preset`; ask it for ``epsilon``.
 3. :func:`release` them, from displays of your own or made-up ones (:func:`simulate`).
-4. Learn: :class:`AggregateLogistic` (tables and unlabelled displays), :class:`MarkovRandomField` and
-   :class:`NaiveBayes` (tables alone), :class:`Boosting` (tables and a few labelled displays).
+4. Learn: :class:`AggregateLogistic` (tables and unlabelled displays), :class:`MarkovRandomField`
+   and :class:`NaiveBayes` (tables alone), :class:`Boosting` (tables and a few labelled displays).
 5. Score: :func:`nllh`.
 
 :func:`read_criteo` reads a local copy of the AdKDD'21 challenge's files.
