@@ -24,6 +24,7 @@ def main() -> None:
     for seed in range(seeds):
         for sigma, scores in runs.items():
             scores.append(score(Setting(sigma=sigma), seed))
+            print(seed, sigma, scores[-1], flush=True)
         if seed:
             _write(runs)
 

@@ -128,6 +128,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.audit_ldp:ldp",
                 "Attack a configuration of local differential privacy, and say what it proves.",
             ),
+            "responses": Leaf(
+                "privagg.cli.audit_responses:responses",
+                "Say what released counts of bags tell about single labels.",
+            ),
         },
     ),
     "data": Branch(

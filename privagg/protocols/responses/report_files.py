@@ -118,7 +118,7 @@ def read_criteo(
         counts.append(both["count"])
         clicks.append(both[label])
     displays, clicked = (
-        np.bincount(cells, np.concatenate(parts), minlength=layout.cells)
+        np.bincount(cells, np.concatenate(parts), minlength=layout.cells).astype(np.float64)
         for parts in (counts, clicks)
     )
     kept = np.bincount(cells, minlength=layout.cells) > 0

@@ -162,7 +162,7 @@ class Boosting:
     prior : float
         How many displays of the mean rate are added to each cell.
     seed : int
-        Of scikit-learn's histogram gradient boosting.
+        Of scikit-learn's histogram gradient boosting, which stops early by a fifth of the rows.
     """
 
     def __init__(self, prior: float = 50.0, seed: int = 0) -> None:
@@ -183,7 +183,14 @@ class Boosting:
         rate = _rates(tables, self.prior)
         self.encoding = np.log(rate / (1 - rate))
         self.model = HistGradientBoostingClassifier(
-            learning_rate=0.05, max_iter=200, max_leaf_nodes=15, random_state=self.seed
+            learning_rate=0.05,
+            max_iter=200,
+            max_leaf_nodes=8,
+            min_samples_leaf=40,
+            l2_regularization=10.0,
+            early_stopping=True,
+            validation_fraction=0.2,
+            random_state=self.seed,
         )
         self.model.fit(self._encoded(codes), np.asarray(labels))
         return self

@@ -62,15 +62,15 @@ class Setting:
         Of the Markov random field.
     """
 
-    rows: int = 200_000
-    unlabelled: int = 20_000
+    rows: int = 300_000
+    unlabelled: int = 15_000
     labelled: int = 3_000
-    test: int = 40_000
+    test: int = 30_000
     features: int = 6
     smallest: int = 6
-    largest: int = 200
+    largest: int = 100
     sigma: float = 17.0
-    iterations: int = 150
+    iterations: int = 100
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ def score(setting: Setting, seed: int) -> dict[str, float]:
     tables = release(params, rows.codes, rows.labels, from_seed(seed)).tables
     variance = setting.sigma**2
     ridge = 100.0 + variance
-    aggregate = AggregateLogistic(ridge).fit(tables, unlabelled.codes)
+    aggregate = AggregateLogistic(ridge, iterations=100).fit(tables, unlabelled.codes)
     field = MarkovRandomField(
-        100.0, variance, iterations=setting.iterations, chains=3000, seed=seed
+        100.0, variance, iterations=setting.iterations, chains=2000, seed=seed
     ).fit(tables)
     boosting = Boosting(seed=seed % 2**31).fit(tables, labelled.codes, labelled.labels)
     found: dict[str, NDArray[np.float64]] = {
         "oracle": test.probability,
-        "all rows labelled": _regression(layout, rows, test, 1 / 200),
+        "all rows labelled": _regression(layout, rows, test, 1 / 100),
         "aggregate logistic": aggregate.predict(test.codes),
         "naive Bayes": NaiveBayes().fit(tables).predict(test.codes),
         "Markov random field": field.predict(test.codes),
@@ -185,5 +185,5 @@ def _regression(layout: Layout, rows: Displays, test: Displays, c: float) -> Any
             (np.ones(n * t), index.ravel(), np.arange(0, n * t + 1, t)), (n, layout.cells)
         )
 
-    model = LogisticRegression(C=c, max_iter=200, tol=1e-3)
+    model = LogisticRegression(C=c, max_iter=100, tol=1e-3)
     return model.fit(cells(rows), rows.labels).predict_proba(cells(test))[:, 1]
