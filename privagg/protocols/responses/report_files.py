@@ -242,4 +242,5 @@ def _whole(path: str | Path, name: str, values: NDArray[Any]) -> NDArray[np.int6
 
 
 def _not(path: str | Path, found: str) -> UsageError:
-    return UsageError("path", f"{path}: {found}", "a file of the challenge, as described there")
+    # What was found first: long values are cut short.
+    return UsageError("path", f"{found} in {Path(path).name}", "a file of the challenge")
