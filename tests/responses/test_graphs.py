@@ -26,6 +26,8 @@ def brute(graph, bags, counts, coupling, weight):
     return ones / total
 
 
+ROWS = 240
+
 TREES = {
     "one bag": ([], [[0, 1, 2, 3, 4]], [1.7]),
     "chain between bags": ([(0, 3), (5, 6)], [[0, 1, 2], [3, 4, 5], [6, 7]], [2, 0.4, 1]),
@@ -82,8 +84,8 @@ def test_the_kernel_does_as_the_plain_path(weight):
 @pytest.fixture(scope="module")
 def moons():
     rng = np.random.default_rng(1)
-    y = rng.integers(0, 2, 400)
-    angle = rng.random(400) * np.pi
+    y = rng.integers(0, 2, ROWS)
+    angle = rng.random(ROWS) * np.pi
     x = np.stack([np.cos(angle) + y, np.where(y, 0.4 - np.sin(angle), np.sin(angle))], 1)
     return x + rng.normal(0, 0.1, x.shape), y
 
@@ -92,7 +94,7 @@ def test_labels_are_found_from_proportions(moons):
     from sklearn.base import clone
 
     x, y = moons
-    bags = Bags.random(400, 8, from_seed(2))
+    bags = Bags.random(ROWS, 8, from_seed(2))
     model = GraphClassifier(random_state=0, couplings=(0.0, 1.0, 3.0))
     model = clone(model).fit(x, bags, bags.means(y))
     assert ((model.marginals_ > 0.5) == y).mean() > 0.95
@@ -106,6 +108,16 @@ def test_labels_are_found_from_proportions(moons):
     assert (sums.fit(x, bags, bags.sums(y)).marginals_ == model.marginals_).all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_checks_pass_but_for_the_name_of_an_argument():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    allowed = {"check_fit_score_takes_y": "the second argument of fit is bags"}
+    model = GraphClassifier(couplings=(1.0,), random_state=0)
+    results = check_estimator(model, expected_failed_checks=allowed, on_skip=None, on_fail=None)
+    assert not {one["check_name"] for one in results if one["status"] == "failed"}
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -117,7 +129,7 @@ def test_labels_are_found_from_proportions(moons):
 )
 def test_bad_parameters(moons, change, match):
     x, y = moons
-    bags = Bags.random(400, 8, from_seed(3))
+    bags = Bags.random(ROWS, 8, from_seed(3))
     with pytest.raises(UsageError, match=match):
         GraphClassifier(**change).fit(x, bags, bags.means(y))
 
@@ -128,3 +140,15 @@ def test_bad_graphs():
             Graph.of(3, pairs, similarity)
     with pytest.raises(UsageError, match="shares of class 1"):
         GraphClassifier().fit(np.eye(4), np.arange(4), np.full((4, 3), 1 / 3))
+
+
+def test_odd_digits_from_proportions():
+    from sklearn.datasets import load_digits
+    from sklearn.preprocessing import StandardScaler
+
+    x, y = load_digits(return_X_y=True)
+    x, y = StandardScaler().fit_transform(x)[:1200], y[:1200] % 2
+    bags = Bags.random(900, 10, from_seed(4))
+    model = GraphClassifier(random_state=0).fit(x[:900], bags, bags.means(y[:900]))
+    assert ((model.marginals_ > 0.5) == y[:900]).mean() > 0.97
+    assert (model.predict(x[900:]) == y[900:]).mean() > 0.9

@@ -39,6 +39,7 @@ from privagg.protocols.responses._graph_messages import (
 from privagg.protocols.responses._sklearn import (
     BaseEstimator,
     ClassifierMixin,
+    check_classification_targets,
     check_is_fitted,
     validate_data,
 )
@@ -63,6 +64,8 @@ class Graph:
         Directed edges, and the number of each one's reverse.
     similarity : (e,) array
         K.
+    scale : float
+        The distance by which similarities fall by e, where they come from distances.
     """
 
     rows: int
@@ -70,9 +73,10 @@ class Graph:
     head: Ints
     back: Ints
     similarity: Reals
+    scale: float = 1.0
 
     @classmethod
-    def of(cls, rows: int, pairs: Any, similarity: Any) -> Graph:
+    def of(cls, rows: int, pairs: Any, similarity: Any, scale: float = 1.0) -> Graph:
         """Return the graph of undirected pairs; of a pair that comes twice the first counts.
 
         Raises
@@ -99,6 +103,7 @@ class Graph:
             np.concatenate([ends[:, 1], ends[:, 0]]),
             np.concatenate([np.arange(e, 2 * e), np.arange(e)]),
             np.concatenate([values, values]),
+            scale,
         )
 
     @classmethod
@@ -123,7 +128,7 @@ class Graph:
         apart, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(x).kneighbors()
         scale = float(np.median(apart)) or 1.0
         pairs = np.stack([np.repeat(np.arange(rows), k), near.ravel()], axis=1)
-        return cls.of(rows, pairs, np.exp(-apart.ravel() / scale))
+        return cls.of(rows, pairs, np.exp(-apart.ravel() / scale), scale)
 
 
 def marginals(
@@ -218,6 +223,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     scores_ : (couplings,) array
         Of held-out bags: the mean of size times the squared error of the share.
     classes_ : (2,) array
+        0 and 1, or the names of the rows' own labels.
     n_iter_, n_features_in_ : int
 
     Notes
@@ -255,7 +261,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : (n, p) array
         bags : Bags, or (n,) column of ids
-            Without `responses`: the rows' own labels, 0 or 1, each row a bag by itself.
+            Without `responses`: the rows' own labels, each row a bag by itself.
         responses : mapping by bag id, or (m,) array in the order of the sorted ids
             Shares of class 1, or counts.
 
@@ -268,9 +274,21 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         UsageError
             If a row has no bag, a bag no response, or there are more classes than two.
         """
-        x = validate_data(self, X, dtype=[np.float64, np.float32])
+        names = np.arange(2)
         if responses is None:
-            responses, bags = np.asarray(bags, np.float64), np.arange(x.shape[0])
+            x, labels = validate_data(self, X, bags, dtype=[np.float64, np.float32])
+            check_classification_targets(labels)
+            names, codes = np.unique(labels, return_inverse=True)
+            if names.size != 2:
+                # The wording is scikit-learn's, whose checks look for it.
+                raise UsageError(
+                    "responses",
+                    f"{names.size} class" + ("es" if names.size > 1 else ""),
+                    "Only binary classification is supported",
+                )
+            responses, bags = codes.astype(np.float64), np.arange(x.shape[0])
+        else:
+            x = validate_data(self, X, dtype=[np.float64, np.float32])
         found = as_bags(bags, x.shape[0])
         shares = as_responses(responses, found, self.aggregate)
         if shares.shape[1] != 1:
@@ -280,7 +298,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UsageError("couplings", "none", "at least one")
         counts = shares[:, 0] * found.sizes
         graph = Graph.nearest(x, min(self.neighbors, max(1, x.shape[0] - 1)), self.metric)
-        self.classes_ = np.arange(2)
+        self.classes_ = names
         self.scores_ = np.full(len(candidates), np.nan)
         if len(candidates) > 1:
             self.scores_ = np.array(self._scores(graph, found, counts, candidates))
@@ -294,7 +312,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weight=self.weight,
             iterations=self.iterations,
         )
-        self._rows = x
+        self._rows, self._scale = x, graph.scale
         return self
 
     def predict_proba(self, X: Any) -> Reals:  # noqa: N803
@@ -306,14 +324,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         k = min(self.neighbors, self.marginals_.size)
         tree = NearestNeighbors(n_neighbors=k, metric=self.metric).fit(self._rows)
         apart, near = tree.kneighbors(x)
-        near_weights = np.exp(-apart / (float(np.median(apart)) or 1.0))
+        near_weights = np.exp(-(apart - apart[:, :1]) / self._scale)
         one = (near_weights * self.marginals_[near]).sum(axis=1) / near_weights.sum(axis=1)
         return np.stack([1 - one, one], axis=1)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each row."""
-        found: NDArray[np.int64] = (self.predict_proba(X)[:, 1] > 0.5).astype(np.int64)
+        chosen = (self.predict_proba(X)[:, 1] > 0.5).astype(np.intp)
+        found: NDArray[Any] = self.classes_[chosen]
         return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def _scores(
         self, graph: Graph, bags: Bags, counts: Reals, candidates: list[float]
