@@ -95,7 +95,7 @@ def test_labels_are_found_from_proportions(moons):
 
     x, y = moons
     bags = Bags.random(ROWS, 8, from_seed(2))
-    model = GraphClassifier(random_state=0, couplings=(0.0, 1.0, 3.0))
+    model = GraphClassifier(random_state=0, couplings=(0.0, 3.0))
     model = clone(model).fit(x, bags, bags.means(y))
     assert ((model.marginals_ > 0.5) == y).mean() > 0.95
     assert model.coupling_ > 0
@@ -142,6 +142,7 @@ def test_bad_graphs():
         GraphClassifier().fit(np.eye(4), np.arange(4), np.full((4, 3), 1 / 3))
 
 
+@pytest.mark.skipif(not JIT, reason="takes a minute without kernels")
 def test_odd_digits_from_proportions():
     from sklearn.datasets import load_digits
     from sklearn.preprocessing import StandardScaler
