@@ -42,6 +42,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_locational:locational",
                 "Simulate statistics by region under local differential privacy.",
             ),
+            "responses": Leaf(
+                "privagg.cli.simulate_responses:responses",
+                "Simulate a release of bags' responses, and learn from it.",
+            ),
         },
     ),
     "plan": Branch(
@@ -50,6 +54,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
             "ldp": Leaf(
                 "privagg.cli.plan_ldp:ldp", "Plan a survey under local differential privacy."
+            ),
+            "responses": Leaf(
+                "privagg.cli.plan_responses:responses",
+                "Plan learning from the mean responses of bags.",
             ),
         },
     ),
@@ -99,6 +107,9 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.bench:sensor_command",
                 "Time sensor networks, and audits of participation logs.",
             ),
+            "responses": Leaf(
+                "privagg.cli.bench_responses:responses_command", "Time learning from bags."
+            ),
             "flower": Leaf(
                 "privagg.cli.bench:flower_command",
                 "Time one round in Flower, by our workflow and by its own SecAgg+.",
@@ -127,6 +138,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "ldp": Leaf(
                 "privagg.cli.audit_ldp:ldp",
                 "Attack a configuration of local differential privacy, and say what it proves.",
+            ),
+            "responses": Leaf(
+                "privagg.cli.audit_responses:responses",
+                "Say what released counts of bags tell about single labels.",
             ),
         },
     ),
