@@ -125,6 +125,7 @@ class SmartNode(_AskedNode):
         self._entropy = entropy
         self._out: dict[int, list[int]] = {}
         self._from: set[int] = set()
+        self._inside = False
 
     def cut(
         self, hello: Hello, numbers: Sequence[int], targets: Sequence[int], sender: int
@@ -153,7 +154,7 @@ class SmartNode(_AskedNode):
         checks_papers.targets_are_other_nodes(targets, self.node, self._params)
         ring = {target: self._key(target, Slice.round) for target in targets}
         kept = self._ask(hello, numbers, sender)
-        self._out, self._from = {}, set()
+        self._out, self._from, self._inside = {}, set(), bool(targets)
         if not targets:
             return {}
         p = self._params.field.modulus
@@ -184,14 +185,19 @@ class SmartNode(_AskedNode):
         return [int(v) for v in fields.uniform(self._entropy, (params.width,), params.field)]
 
     def keep(self, target: int) -> None:
-        """Keep a slice that its target did not acknowledge: it goes into this node's own report.
+        """Keep a plain slice that its target did not acknowledge: it goes into the own report.
+
+        A uniform one is not taken back: with fewer out, fewer neighbours and the parent would have
+        the reading, and with none the parent alone. The sum of the epoch is lost instead.
 
         Raises
         ------
         UsageError
-            If there is no such slice, or it is too late.
+            If there is no such slice, it is too late, or slices are uniform.
         """
         following = step(self._table, self._state, "keep")
+        if not self._params.plain_slices:
+            raise UsageError("plain_slices", False, "True: a uniform slice is not taken back")
         if target not in self._out:
             raise UsageError("target", target, "one with a slice that is not kept yet")
         self._add_own(self._out.pop(target), 0)
@@ -203,10 +209,13 @@ class SmartNode(_AskedNode):
         Raises
         ------
         PeerError
-            If it came before, does not open, or is no field element.
+            If it came before, does not open, is no field element, or this node stays outside: its
+            report would be the slice.
         """
         message_of(Slice, slice)
         following = follow(self._table, self._state, Slice, origin)
+        if not self._inside:
+            raise PeerError(origin, Slice.round, "a slice for a node that gives none")
         if origin in self._from:
             raise PeerError(origin, Slice.round, "a second slice in one epoch")
         plaintext = checks.opens(
