@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privagg import field as fields
+from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor import channel, checks, checks_papers, faithful, sound
@@ -283,10 +284,23 @@ class CmtNode(_AskedNode):
     def report_ciphertexts(self, parent: int, children: Sequence[int]) -> CmtReport:
         """Report; `children` are those that this node has on the tree, silent or not.
 
-        The same again if it was lost.
+        The same again if it was lost, with the list of the first time: another would be sealed
+        under the same nonce.
+
+        Raises
+        ------
+        PeerError
+            If there is no key with the parent.
+        UsageError
+            If the children are no nodes, or it is too early.
         """
         following = step(self._table, self._state, "report")
-        self._silent |= set(children) - self._children
+        if not isinstance(children, Sequence) or isinstance(children, str | bytes):
+            raise UsageError("children", type(children).__name__, "a sequence of nodes")
+        for child in children:
+            whole("children", child, 0, self._params.nodes - 1)
+        if not self._reported:
+            self._silent |= set(children) - self._children
         self._reported = True
         ids = id_bytes(self._params.nodes)
         plaintext = join(self._numbers, self._params) + self._count.to_bytes(COUNT_BYTES, "little")
@@ -376,6 +390,7 @@ def _keystream(key: bytes, epoch: int, params: Params) -> Any:
 
 def _take(node: CmtNode | CmtBaseStation, report: CmtReport, child: int, silent: set[int]) -> None:
     message_of(CmtReport, report)
+    whole("child", child, 0, 2**32 - 1)
     params = node._params
     if node._report_epoch < 0:
         raise PeerError(child, CmtReport.round, "a report before this node began an epoch")
