@@ -42,6 +42,25 @@ def exact_of_three(q: float) -> float:
     return 3 * q**2 - 2 * q**3
 
 
+def disclosure_of_slices(q: float, slices: int, indegrees: dict[int, float]) -> float:
+    """Return the papers' P(q) of ``smart``: the probability that a node's reading is exposed.
+
+    ``q**(J - 1) sum over k of P(indegree = k) q**k``, as described in He et al. (2007): the links of
+    all slices that the node gave and of all k that it was given are broken. Its report to its
+    parent is taken for known.
+
+    Parameters
+    ----------
+    q : float
+        Probability that a link's key is known.
+    slices : int
+        J.
+    indegrees : dict of int to float
+        Probability of each number of slices that a node is given.
+    """
+    return float(q ** (slices - 1) * sum(share * q**k for k, share in indegrees.items()))
+
+
 def pool_eavesdropping(subject: Subject, setting: Setting) -> Trial | None:
     """Let all other nodes in range pool their rings and open what they can.
 

@@ -1,4 +1,4 @@
-"""What is no node, no number or too early, given to the papers' parties: an error, never a crash."""
+"""What is no node, no number or too early, given to the papers' parties: errors, never a crash."""
 
 from __future__ import annotations
 
