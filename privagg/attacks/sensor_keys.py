@@ -14,7 +14,13 @@ from privagg.attacks.sensor_views import Setting, Subject, observe
 from privagg.protocols.sensor import keypool
 from privagg.protocols.sensor.params import Keys, Protocol
 
-__all__ = ["NEIGHBOURS", "disclosure", "exact_of_three", "pool_eavesdropping"]
+__all__ = [
+    "NEIGHBOURS",
+    "disclosure",
+    "disclosure_of_slices",
+    "exact_of_three",
+    "pool_eavesdropping",
+]
 
 NEIGHBOURS = 26
 """Nodes in range that pool their rings: the mean degree of 600 nodes in 400 m x 400 m, 50 m."""
@@ -45,8 +51,8 @@ def exact_of_three(q: float) -> float:
 def disclosure_of_slices(q: float, slices: int, indegrees: dict[int, float]) -> float:
     """Return the papers' P(q) of ``smart``: the probability that a node's reading is exposed.
 
-    ``q**(J - 1) sum over k of P(indegree = k) q**k``, as described in He et al. (2007): the links of
-    all slices that the node gave and of all k that it was given are broken. Its report to its
+    ``q**(J - 1) sum over k of P(indegree = k) q**k``, as described in He et al. (2007): the links
+    of all slices that the node gave and of all k that it was given are broken. Its report to its
     parent is taken for known.
 
     Parameters
