@@ -82,7 +82,7 @@ def test_all_coalitions_of_a_cluster(protocol, m):
         if m < 6:
             with_base = left if len(left) == 1 else ()
             assert views.disclosed((*coalition, STATION)) == with_base
-        assert views.knows(range(m), coalition) == (sees_sum or len(coalition) == m)
+            assert views.knows(range(m), coalition) == (sees_sum or len(coalition) == m)
     found = views.smallest()
     assert (len(found.members), found.exact) == (m - 1, True)
 
