@@ -25,6 +25,8 @@ __all__ = ["Reconstruction", "participation_from_counts"]
 Floats = NDArray[np.float64]
 
 _ZERO = 1e-8  # singular values below this, over the largest, count as zero without noise
+_MOST_ROUNDS = 8192  # a square matrix of them is in memory
+
 _FIT = 1e-5  # by how much an annihilated vector may miss zero
 
 
@@ -67,7 +69,8 @@ def participation_from_counts(
     Parameters
     ----------
     sums : array of float, shape (rounds, dim)
-        What the rounds gave: unweighted sums of vectors. More coordinates than clients are needed.
+        What at most 8192 rounds gave: unweighted sums of vectors. More coordinates than clients are
+        needed.
     counts : array of int, shape (clients, intervals)
         In how many rounds of each interval a client took part.
     interval : int
@@ -93,6 +96,9 @@ def participation_from_counts(
     require_scipy()
     vectors, given = _checked(sums, counts)
     rounds, clients = len(vectors), len(given)
+    if rounds > _MOST_ROUNDS:
+        hint = "Take a part of the rounds: whole intervals."
+        raise UsageError("sums", f"{rounds} rounds", f"at most {_MOST_ROUNDS}", hint)
     step = whole("interval", interval, 1, 2**31)
     starts = np.arange(0, rounds, step)
     if given.shape[1] != len(starts):

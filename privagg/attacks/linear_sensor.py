@@ -135,6 +135,7 @@ class SensorViews:
     def _tree(self, entries: list[Entry], reports: list[Entry]) -> dict[int, Functional]:
         """Read slices and keystreams; return what each node puts into its own report."""
         own: dict[int, Functional] = {}
+        kept = self.params.plain_slices and self.transcript.acknowledged
         protocol, station = self.params.protocol, self.transcript.base_station
         if protocol is not Protocol.SMART:
             for entry in reports:
@@ -156,7 +157,7 @@ class SensorViews:
             self._sealed(entry, {name: 1})
             mine = own.setdefault(entry.sender, {})
             mine[("reading", entry.sender)] = 1
-            if entry.arrived or not self.transcript.acknowledged:
+            if entry.arrived or not kept:
                 mine[name] = -1
             if entry.arrived:
                 own.setdefault(entry.receiver, {})[name] = 1

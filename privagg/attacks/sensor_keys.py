@@ -14,7 +14,13 @@ from privagg.attacks.sensor_views import Setting, Subject, observe
 from privagg.protocols.sensor import keypool
 from privagg.protocols.sensor.params import Keys, Protocol
 
-__all__ = ["NEIGHBOURS", "disclosure", "exact_of_three", "pool_eavesdropping"]
+__all__ = [
+    "NEIGHBOURS",
+    "disclosure",
+    "disclosure_of_slices",
+    "exact_of_three",
+    "pool_eavesdropping",
+]
 
 NEIGHBOURS = 26
 """Nodes in range that pool their rings: the mean degree of 600 nodes in 400 m x 400 m, 50 m."""
@@ -40,6 +46,25 @@ def disclosure(q: float, sizes: dict[int, float]) -> float:
 def exact_of_three(q: float) -> float:
     """Return the same for a cluster of three, exactly: two of its three links or all of them."""
     return 3 * q**2 - 2 * q**3
+
+
+def disclosure_of_slices(q: float, slices: int, indegrees: dict[int, float]) -> float:
+    """Return the papers' P(q) of ``smart``: the probability that a node's reading is exposed.
+
+    ``q**(J - 1) sum over k of P(indegree = k) q**k``, as described in He et al. (2007): the links
+    of all slices that the node gave and of all k that it was given are broken. Its report to its
+    parent is taken for known.
+
+    Parameters
+    ----------
+    q : float
+        Probability that a link's key is known.
+    slices : int
+        J.
+    indegrees : dict of int to float
+        Probability of each number of slices that a node is given.
+    """
+    return float(q ** (slices - 1) * sum(share * q**k for k, share in indegrees.items()))
 
 
 def pool_eavesdropping(subject: Subject, setting: Setting) -> Trial | None:

@@ -136,11 +136,11 @@ def _vectors(
         if header is not None:
             raise UsageError("--header", path.name, "a .csv file beside --header or --no-header")
         arrays = _input_npy.open_npy(path)
-        array = arrays.whole("")
-        if array.dtype.kind not in "biuf" or array.ndim != 2:
-            found = f"{array.dtype} of shape {array.shape}"
+        shape, dtype = arrays.shapes[""], arrays.dtypes[""]
+        if dtype.kind not in "biuf" or len(shape) != 2 or 0 in shape:
+            found = f"{dtype} of shape {shape}"
             raise UsageError(path.name, found, "a matrix of numbers: rounds x coordinates")
-        return np.asarray(array, np.float64), None
+        return np.asarray(arrays.whole(""), np.float64), None
     if suffix not in (".csv", ".parquet"):
         raise UsageError("--sums", path.name, "a file ending in .npy, .csv or .parquet")
     table = _input_files.read_table(path, header, "a row for each round")

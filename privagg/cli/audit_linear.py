@@ -23,7 +23,7 @@ _OF_SUMS = ("low", "high", "whole", "tolerance", "seconds")
 _OF_SENSOR = ("coalition", "links", "eavesdropper", "epoch")
 _OF_LOG = (
     *("participation", "counts", *_OF_COUNTS, *_OF_PARTICIPATION, "seconds", "sums", "schedules"),
-    *("client_column", "round_column", "header", "variation", "noise", "max_recoverable"),
+    *("client_column", "round_column", "header", "variation", "noise", "gain", "max_recoverable"),
     *("min_coalition", "coalition_budget", "seed"),
 )
 """Options of sensor transcripts, and of participation logs."""

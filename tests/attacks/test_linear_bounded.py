@@ -133,6 +133,11 @@ def test_equal_clients_are_not_unique():
     assert np.array_equal(wide.participation, np.zeros((4, 2)))
 
 
+def test_more_rounds_than_a_square_matrix_of_is_held():
+    with pytest.raises(UsageError, match="at most 8192"):
+        participation_from_counts(np.ones((8193, 1)), np.ones((1, 1), int), 8193)
+
+
 def test_wrong_arguments_are_named():
     ones = np.ones((2, 3))
     for argument, wrong in [

@@ -82,7 +82,7 @@ def test_all_coalitions_of_a_cluster(protocol, m):
         if m < 6:
             with_base = left if len(left) == 1 else ()
             assert views.disclosed((*coalition, STATION)) == with_base
-        assert views.knows(range(m), coalition) == (sees_sum or len(coalition) == m)
+            assert views.knows(range(m), coalition) == (sees_sum or len(coalition) == m)
     found = views.smallest()
     assert (len(found.members), found.exact) == (m - 1, True)
 
@@ -264,6 +264,19 @@ def test_no_parent_holds_a_slice_of_its_child(slices):
         assert all(parent[child] != holder for child, holder in pairs)
         found = SensorViews(run.transcript).smallest(budget=800)
         assert found.at_least >= 2
+
+
+@pytest.mark.parametrize(("area", "radio"), [(180, Radio()), (70, Radio(loss=0.3, retries=1))])
+def test_neither_few_neighbours_nor_lost_slices_give_a_reading_of_smart_to_one_node(area, radio):
+    """A slice taken back, or held by who reports nothing else, is known to a parent."""
+    for seed in range(4):
+        deployment = Deployment(nodes=20, area=area, range=50, seed=seed)
+        run = sensor.simulate(deployment, protocol="smart", radio=radio, transcript=True)
+        givers = {e.sender for e in run.transcript if e.kind == "Slice"}
+        assert {e.receiver for e in run.transcript if e.kind == "Slice"} <= givers
+        views = SensorViews(run.transcript)
+        assert views.targets
+        assert not any(views.disclosed([node]) for node in range(21))
 
 
 def test_arguments():

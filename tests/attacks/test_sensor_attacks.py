@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,7 +12,7 @@ from privagg.attacks.sensor_active import split_view
 from privagg.attacks.sensor_views import Setting, observe
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
-from privagg.protocols.sensor import Keys, Protocol
+from privagg.protocols.sensor import Deployment, Keys, Protocol, simulate
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +194,27 @@ def test_the_tail_at_its_ends():
 
 
 # P(q).
+
+
+@pytest.mark.parametrize(
+    ("slices", "expected"), [(2, (3.7e-3, 1.9e-2, 4.1e-2)), (3, (1.4e-5, 3.7e-4, 1.7e-3))]
+)
+def test_disclosure_of_slices(slices, expected):
+    """A reference for slices given at random, Poisson; and a network, in which they nearly are."""
+    law = {k: float(stats.poisson.pmf(k, slices - 1)) for k in range(40)}
+    run = simulate(
+        Deployment(nodes=600, area=400, range=50, seed=2),
+        protocol="smart",
+        slices=slices,
+        transcript=True,
+    )
+    given = Counter(e.receiver for e in run.transcript if e.kind == "Slice")
+    counts = Counter(given.get(node, 0) for node in range(600))
+    seen = {k: nodes / 600 for k, nodes in counts.items()}
+    for q, value in zip((0.01, 0.05, 0.1), expected, strict=True):
+        poisson = sensor_keys.disclosure_of_slices(q, slices, law)
+        assert poisson == pytest.approx(value, rel=0.03)
+        assert sensor_keys.disclosure_of_slices(q, slices, seen) == pytest.approx(poisson, rel=0.3)
 
 
 def test_disclosure_formula_overstates_the_exact_value_of_three():

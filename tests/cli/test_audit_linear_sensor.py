@@ -64,6 +64,7 @@ def test_coalitions_and_keys_of_the_page(audit):
         ("--schedules",),
         ("--seed", "1"),
         ("--low", "0"),
+        ("--gain",),
     ],
     ids=" ".join,
 )

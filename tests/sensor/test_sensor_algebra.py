@@ -54,6 +54,8 @@ def test_arrays_add_exactly(name, drops):
     )
     expected = np.add.reduceat(numbers * sends[..., None], grouping.start[:-1], axis=1)
     assert np.array_equal(sound.lift(found, field), expected * success[..., None])
+    if drops:  # masks have no threshold: once is enough
+        return
     masked = sound.masked_sums(sound.lower(numbers, field), grouping, success, params, from_seed(1))
     whole = np.add.reduceat(numbers, grouping.start[:-1], axis=1)
     assert np.array_equal(sound.lift(masked, field), whole * success[..., None])

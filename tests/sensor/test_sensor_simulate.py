@@ -106,10 +106,10 @@ def test_parties_and_arrays_agree_with_deaths(changes, loss):
     query = Query(kind="variance") if changes.pop("width2", False) else None
     for seed in range(3):
         random = np.random.default_rng(seed)
-        dying = random.choice(70, 10, replace=False)
+        dying = random.choice(45, 8, replace=False)
         deaths = {int(n): (int(random.integers(3)), STEPS[random.integers(6)]) for n in dying}
         result = run(
-            deployment=small(seed=seed, nodes=70, flood=["all", "leaders"][seed % 2]),
+            deployment=small(seed=seed, nodes=45, flood=["all", "leaders"][seed % 2]),
             engine="parties",
             epochs=3,
             deaths=deaths,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from privagg._validate import whole
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.sensor import channel, checks
@@ -74,7 +76,7 @@ class Admission(ClusterNode):
         return Roster(epoch=epoch, members=members, id_size=id_bytes(self._params.nodes))
 
     def _items_for(
-        self, items: tuple[bytes, ...], origin: int, targets: list[int], round: str
+        self, items: tuple[bytes, ...], origin: int, targets: Sequence[int], round: str
     ) -> tuple[int, tuple[bytes, ...]]:
         """Return an origin's position and the items of `targets`, of a bundle of one for each.
 
@@ -85,7 +87,9 @@ class Admission(ClusterNode):
         UsageError
             If a target is not in the roster, or is the origin.
         """
-        if origin not in self._members:
+        if not isinstance(targets, Sequence):
+            raise UsageError("targets", type(targets).__name__, "a sequence of members")
+        if whole("origin", origin, 0, 2**32 - 1) not in self._members:
             raise PeerError(origin, "shares", "a bundle of a node outside the roster")
         checks.one_item_each(items, self._members, origin, round)
         place = self._members.index(origin)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from privagg._validate import whole
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.sensor.faithful import triangles
 from privagg.protocols.sensor.params import Params
@@ -76,6 +77,10 @@ def query_is_new(epoch: int, last: int, sender: int) -> None:
 def targets_are_other_nodes(targets: Sequence[int], node: int, params: Params) -> None:
     """Require at most J - 1 different nodes, this one not among them."""
     most = params.slices - 1
+    if not isinstance(targets, Sequence) or isinstance(targets, str | bytes):
+        raise UsageError("targets", type(targets).__name__, f"at most {most} different other nodes")
+    for target in targets:
+        whole("targets", target, 0, 2**32 - 1)
     if len(set(targets)) != len(targets) or node in targets or len(targets) > most:
         raise UsageError("targets", list(targets), f"at most {most} different other nodes")
 

@@ -123,6 +123,8 @@ class ClusterNode(TreeNode):
     def _unseal(
         self, kind: type[Message], peer: int, sealed: bytes, associated: bytes, attempt: int = 0
     ) -> bytes | None:
+        if self._epoch < 0:
+            raise PeerError(peer, kind.round, f"{kind.__name__} before this node began an epoch")
         return channel.open_(
             self._key(peer, kind.round),
             sealed,

@@ -204,18 +204,18 @@ class Sliced:
     origin, target : (slices,) int64 arrays
         Nodes.
     arrived : (epochs, slices) bool array
-        Which came; with acknowledgements the origin keeps a slice that did not.
+        Which came.
     takes_part : (nodes + 1,) bool array
         Who has a neighbour to give slices to.
-    acknowledged : bool
-        Whether origins know what did not arrive.
+    kept : bool
+        Whether origins know what did not arrive, and keep it: plain slices with acknowledgements.
     """
 
     origin: _Ints
     target: _Ints
     arrived: _Bools
     takes_part: _Bools
-    acknowledged: bool
+    kept: bool
 
     def whole(self, reached: _Bools) -> _Bools:
         """Say of each epoch whether every slice is in the sum twice or not at all, (epochs,).
@@ -225,7 +225,7 @@ class Sliced:
         reached : (epochs, nodes + 1) bool array
             Whose reports came to the base station.
         """
-        cut = self.arrived | ~np.bool_(self.acknowledged)
+        cut = self.arrived | ~np.bool_(self.kept)
         taken = cut & reached[:, self.origin]
         added = self.arrived & reached[:, self.target]
         return np.asarray((taken == added).all(axis=1))
@@ -237,7 +237,8 @@ def slice_epochs(
     """Let every node send ``J - 1`` slices to as many different neighbours, at random.
 
     The neighbours are drawn once for all epochs of a formation; a node's parent is none of them. A
-    node with fewer neighbours cuts fewer slices; one without any stays outside.
+    node with fewer neighbours cuts fewer slices; one without any stays outside, and is given none:
+    what it reports would be the slices that it holds, and nothing else.
     """
     network = formation.network
     there = formation.clusters.flood.reached & formation.alive.at("shares")
@@ -246,6 +247,8 @@ def slice_epochs(
     # A parent reads the report that the slice was taken from: with both it has too much.
     keep = there[receivers] & (receivers != formation.uplink.parent[senders])
     senders, receivers = senders[keep], receivers[keep]
+    while not (takes := np.isin(receivers, senders)).all():
+        senders, receivers = senders[takes], receivers[takes]
     order = np.lexsort((air.random.random(len(senders)), senders))
     senders, receivers = senders[order], receivers[order]
     begins = np.flatnonzero(np.diff(senders, prepend=-1))
@@ -265,4 +268,5 @@ def slice_epochs(
         air.sent(tries).sum(axis=0, dtype=np.int64),
         acknowledged=bool(air.radio.retries),
     )
-    return Sliced(origin, target, air.arrived(tries), takes_part, air.radio.retries > 0)
+    kept = params.plain_slices and air.radio.retries > 0
+    return Sliced(origin, target, air.arrived(tries), takes_part, kept)

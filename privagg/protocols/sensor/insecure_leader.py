@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols.sensor import checks, checks_papers, faithful
@@ -45,6 +46,7 @@ class _Collecting(Admission):
         self._answers: dict[int, list[Any]] = {}
 
     def _note_answer(self, numbers: Sequence[Any], node: int) -> None:
+        whole("node", node, 0, 2**32 - 1)
         if self._concluded == self._epoch:
             raise PeerError(node, "answer", f"an answer after epoch {self._epoch} was concluded")
         if node in self._answers or node not in self._members or node == self.node:
@@ -82,6 +84,8 @@ class InsecureLeader(_Collecting, InsecureMember):
         UsageError
             If one is not in the roster.
         """
+        if not isinstance(origins, Sequence):
+            raise UsageError("origins", type(origins).__name__, "a sequence of members")
         for node in origins:
             if node not in self._members:
                 raise UsageError("origins", node, "members of the roster")
@@ -99,6 +103,7 @@ class InsecureLeader(_Collecting, InsecureMember):
         UsageError
             If a target is not in the roster, or is the origin.
         """
+        message_of(PaperShares, bundle)
         place, items = self._items_for(bundle.items, origin, targets, bundle.round)
         return PaperRelay(position=place, items=items)
 

@@ -122,7 +122,12 @@ class InsecureMember(ClusterNode):
     def _own(self, numbers: Sequence[float]) -> list[int | float]:
         if self._params.arithmetic is not Arithmetic.REAL:
             return list(own_numbers(numbers, self._params))
-        values = [float(number) for number in numbers]
+        listed = isinstance(numbers, Sequence | np.ndarray) and not isinstance(numbers, str | bytes)
+        real = listed and all(
+            isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool)
+            for n in numbers
+        )
+        values = [float(number) for number in numbers] if real else []
         if len(values) != self._params.width or not np.isfinite(values).all():
             raise UsageError("numbers", "others", f"{self._params.width} finite numbers")
         return list(values)
@@ -178,7 +183,11 @@ class InsecureMember(ClusterNode):
         ------
         Abort
             If seeds are missing.
+        UsageError
+            If no epoch was begun.
         """
+        if not self._members:
+            raise UsageError("epoch", "none", "one that was begun with announce_seed()")
         checks_papers.every_seed_is_known(self._seeds, self._members)
         distinct = checks_papers.seeds_are_distinct(self._seeds)
         return distinct and (not self._checked or checks_papers.seeds_form_triangles(self._seeds))

@@ -100,7 +100,7 @@ class TreeCast(Stage):
             part = self.sent(slices[origin, target], Slice, origin)
             if sliced.arrived[at, number]:
                 self.nodes[target].receive(part, origin)
-            elif sliced.acknowledged:
+            elif sliced.kept:
                 self.nodes[origin].keep(target)
 
     def _climb(self, made: Batch, at: int) -> None:

@@ -36,8 +36,8 @@ def guarantee(params: Params) -> str:
             return "insecure: plain slices say something of the reading they were cut from"
         case Protocol.SMART:
             return (
-                f"a node's parent and any {params.slices - 2} of the {params.slices - 1} neighbours"
-                " that hold its slices learn sums only"
+                "a node's parent and all but one of the neighbours that hold its slices,"
+                f" {params.slices - 1} where it has so many, learn sums only"
             )
         case Protocol.CPDA:
             return "insecure: a leader reads every member's reading off its share (v mod x)"

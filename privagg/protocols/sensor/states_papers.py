@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from privagg._validate import whole
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor.messages import Hello as Query
 from privagg.protocols.sensor.messages import Message, Report, Roster
@@ -94,7 +95,10 @@ def follow(table: _Table, state: PaperState, kind: type[Message], peer: int) -> 
     ------
     PeerError
         If the table has no such pair.
+    UsageError
+        If the peer is no node.
     """
+    whole("sender", peer, 0, 2**32 - 1)
     following = table.get((state, kind))
     if following is None:
         raise PeerError(

@@ -145,7 +145,7 @@ def _smart(
     ledger: Ledger,
     entropy: Entropy,
 ) -> Batch:
-    """Cut, send, add, report. A slice that is not acknowledged stays with its owner."""
+    """Cut, send, add, report. A plain slice that is not acknowledged stays with its owner."""
     sliced = running.slice_epochs(formation, params, air, ledger, len(numbers))
     climb = running.tree_epochs(formation, params, air, ledger, len(numbers))
     epochs, _nodes, width = numbers.shape
@@ -166,8 +166,9 @@ def _smart(
         return Batch(np.asarray(totals), covered, None, None, climb, sliced=sliced)
     # Uniform slices: with one that only its owner has taken off, or only its target added, the sum
     # is uniform. It then lies outside what n readings can add up to, but for a chance of
-    # 2 n bound / p, which is how the base station notices.
-    cut = sliced.arrived | ~np.bool_(acknowledged)
+    # 2 n bound / p, which is how the base station notices. No owner takes one back: with fewer
+    # slices out fewer holders and the parent would have the reading, and with none the parent.
+    cut = np.ones_like(sliced.arrived)
     whole = sliced.whole(climb.reached)
     totals = _smart_sums(numbers * takes_part[None, :, None], sliced, climb, params, entropy, cut)
     totals[~whole] = None

@@ -114,7 +114,7 @@ class Transcript:
     epochs : int
         How many.
     acknowledged : bool
-        Whether senders know what did not arrive: a slice of ``smart`` that did not is kept.
+        Whether senders know what did not arrive: a plain slice of ``smart`` that did not is kept.
     insecure_seed : bool
         Whether the run's secrets came from a seed.
     entries : tuple of Entry

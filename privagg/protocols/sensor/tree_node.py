@@ -82,6 +82,7 @@ class TreeNode:
             node's own report.
         """
         message_of(Report, report)
+        whole("child", child, 0, 2**32 - 1)
         if self._report_epoch < 0:
             raise PeerError(child, "report", "a report before this node began an epoch")
         if self._reported or child in self._children:
@@ -146,7 +147,7 @@ class TreeNode:
         return Report(sealed=sealed)
 
     def _key(self, peer: int, round: str) -> bytes:
-        key = self._keyring.key(peer)
+        key = self._keyring.key(whole("node", peer, 0, 2**32 - 1))
         if key is None:
             raise PeerError(peer, round, "no key with this node")
         return key
@@ -178,8 +179,8 @@ def own_numbers(numbers: Any, params: Params) -> list[int]:
     """
     if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str | bytes):
         raise UsageError("numbers", type(numbers).__name__, f"{params.width} whole numbers")
-    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
-    if not whole or len(numbers) != params.width:
+    integers = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+    if not integers or len(numbers) != params.width:
         raise UsageError("numbers", "others", f"{params.width} whole numbers")
     if any(abs(int(number)) > params.bound for number in numbers):
         raise UsageError("numbers", "one beyond the bound", f"within {params.bound} either way")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privagg import field as fields
+from privagg._validate import whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, UsageError
 from privagg.protocols.sensor import channel, checks, checks_papers, faithful, sound
@@ -125,6 +126,7 @@ class SmartNode(_AskedNode):
         self._entropy = entropy
         self._out: dict[int, list[int]] = {}
         self._from: set[int] = set()
+        self._inside = False
 
     def cut(
         self, hello: Hello, numbers: Sequence[int], targets: Sequence[int], sender: int
@@ -153,7 +155,7 @@ class SmartNode(_AskedNode):
         checks_papers.targets_are_other_nodes(targets, self.node, self._params)
         ring = {target: self._key(target, Slice.round) for target in targets}
         kept = self._ask(hello, numbers, sender)
-        self._out, self._from = {}, set()
+        self._out, self._from, self._inside = {}, set(), bool(targets)
         if not targets:
             return {}
         p = self._params.field.modulus
@@ -184,14 +186,19 @@ class SmartNode(_AskedNode):
         return [int(v) for v in fields.uniform(self._entropy, (params.width,), params.field)]
 
     def keep(self, target: int) -> None:
-        """Keep a slice that its target did not acknowledge: it goes into this node's own report.
+        """Keep a plain slice that its target did not acknowledge: it goes into the own report.
+
+        A uniform one is not taken back: with fewer out, fewer neighbours and the parent would have
+        the reading, and with none the parent alone. The sum of the epoch is lost instead.
 
         Raises
         ------
         UsageError
-            If there is no such slice, or it is too late.
+            If there is no such slice, it is too late, or slices are uniform.
         """
         following = step(self._table, self._state, "keep")
+        if not self._params.plain_slices:
+            raise UsageError("plain_slices", False, "True: a uniform slice is not taken back")
         if target not in self._out:
             raise UsageError("target", target, "one with a slice that is not kept yet")
         self._add_own(self._out.pop(target), 0)
@@ -203,10 +210,13 @@ class SmartNode(_AskedNode):
         Raises
         ------
         PeerError
-            If it came before, does not open, or is no field element.
+            If it came before, does not open, is no field element, or this node stays outside: its
+            report would be the slice.
         """
         message_of(Slice, slice)
         following = follow(self._table, self._state, Slice, origin)
+        if not self._inside:
+            raise PeerError(origin, Slice.round, "a slice for a node that gives none")
         if origin in self._from:
             raise PeerError(origin, Slice.round, "a second slice in one epoch")
         plaintext = checks.opens(
@@ -274,10 +284,23 @@ class CmtNode(_AskedNode):
     def report_ciphertexts(self, parent: int, children: Sequence[int]) -> CmtReport:
         """Report; `children` are those that this node has on the tree, silent or not.
 
-        The same again if it was lost.
+        The same again if it was lost, with the list of the first time: another would be sealed
+        under the same nonce.
+
+        Raises
+        ------
+        PeerError
+            If there is no key with the parent.
+        UsageError
+            If the children are no nodes, or it is too early.
         """
         following = step(self._table, self._state, "report")
-        self._silent |= set(children) - self._children
+        if not isinstance(children, Sequence) or isinstance(children, str | bytes):
+            raise UsageError("children", type(children).__name__, "a sequence of nodes")
+        for child in children:
+            whole("children", child, 0, self._params.nodes - 1)
+        if not self._reported:
+            self._silent |= set(children) - self._children
         self._reported = True
         ids = id_bytes(self._params.nodes)
         plaintext = join(self._numbers, self._params) + self._count.to_bytes(COUNT_BYTES, "little")
@@ -367,6 +390,7 @@ def _keystream(key: bytes, epoch: int, params: Params) -> Any:
 
 def _take(node: CmtNode | CmtBaseStation, report: CmtReport, child: int, silent: set[int]) -> None:
     message_of(CmtReport, report)
+    whole("child", child, 0, 2**32 - 1)
     params = node._params
     if node._report_epoch < 0:
         raise PeerError(child, CmtReport.round, "a report before this node began an epoch")
