@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from privagg import _shuffle
 from privagg.errors import UsageError
 from privagg.protocols.secagg import graph
 from privagg.protocols.secagg.graph import (
@@ -79,7 +80,7 @@ def test_permutation_is_uniform():
     assert chi2.cdf(statistic, 23) > 0.001
 
 
-SHUFFLES = [graph._shuffle_plain, graph._shuffle_kernel]
+SHUFFLES = [_shuffle._shuffle_plain, _shuffle._shuffle_kernel]
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
@@ -112,13 +113,15 @@ def test_shuffle_paths_agree(n, seed):
     words = np.random.default_rng(seed).integers(0, 2**32, n + 5, dtype=np.uint32)
     words[::7] = 2**32 - 1
     plain, fast = np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32)
-    assert graph._shuffle_plain(plain, words, n - 1) == graph._shuffle_kernel(fast, words, n - 1)
+    assert _shuffle._shuffle_plain(plain, words, n - 1) == _shuffle._shuffle_kernel(
+        fast, words, n - 1
+    )
     assert (plain == fast).all()
 
 
 def test_chunks_do_not_matter(monkeypatch):
     whole = permutation(5000, bytes(32))
-    monkeypatch.setattr(graph, "_CHUNK", 7)
+    monkeypatch.setattr(_shuffle, "_CHUNK", 7)
     assert (permutation(5000, bytes(32)) == whole).all()
 
 

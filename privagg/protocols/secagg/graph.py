@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from privagg._jit import JIT, kernel
+from privagg._shuffle import shuffle
 from privagg._validate import whole
 from privagg.errors import UsageError
 
@@ -28,8 +29,6 @@ __all__ = ["Neighbourhoods", "build", "permutation", "position", "reverse_positi
 Ids = NDArray[np.int32]
 MAX_CLIENTS = 2**30
 _LABEL = b"privagg secagg graph permutation v1\0"
-_CHUNK = 1 << 20
-"""Most words of the stream held at a time."""
 
 
 class Neighbourhoods:
@@ -160,13 +159,13 @@ def permutation(clients: int, seed: bytes) -> Ids:
         raise UsageError("seed", found, "16 or 32 bytes")
     key = hashlib.sha256(_LABEL + seed).digest()
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    shuffle = _shuffle_kernel if JIT else _shuffle_plain
     order = np.arange(n, dtype=np.int32)
-    last = n - 1
-    while last > 0:
-        words = np.frombuffer(stream.update(bytes(4 * min(last, _CHUNK))), dtype="<u4")
-        last = shuffle(order, words.astype(np.uint32, copy=False), last)
+    shuffle(order, lambda count: _words(stream.update(bytes(4 * count))))
     return order
+
+
+def _words(stream: bytes) -> NDArray[np.uint32]:
+    return np.frombuffer(stream, dtype="<u4").astype(np.uint32, copy=False)
 
 
 def position(rows: Ids, of: NDArray[np.integer], at: NDArray[np.integer]) -> Ids:
@@ -235,34 +234,6 @@ def reverse_positions(rows: Ids) -> Ids:
     if not symmetric:
         raise UsageError("rows", f"shape {rows.shape}", "a symmetric graph", "Use `build`.")
     return out
-
-
-def _shuffle_plain(order: Ids, words: NDArray[np.uint32], last: int) -> int:
-    """Shuffle on from index `last` while words last; return the index not yet done (0: all)."""
-    for word in words.tolist():
-        if last == 0:
-            break
-        if word < 2**32 - 2**32 % (last + 1):
-            j = word % (last + 1)
-            order[last], order[j] = order[j], order[last]
-            last -= 1
-    return last
-
-
-@kernel
-def _shuffle_kernel(order: Ids, words: NDArray[np.uint32], last: int) -> int:
-    for at in range(words.size):
-        if last == 0:
-            break
-        word = np.int64(words[at])
-        count = last + 1
-        if word < 4294967296 - 4294967296 % count:
-            j = word % count
-            held = order[last]
-            order[last] = order[j]
-            order[j] = held
-            last -= 1
-    return last
 
 
 def _reverse_plain(rows: Ids, out: Ids) -> bool:
