@@ -159,7 +159,7 @@ class Bags:
     @property
     def copies(self) -> int:
         """In how many bags a row is at most, w: what one response can move at once."""
-        return self.labels.shape[1]
+        return int(self.labels.shape[1])
 
     @property
     def disjoint(self) -> bool:
@@ -169,9 +169,9 @@ class Bags:
     @cached_property
     def sizes(self) -> Ints:
         """How many rows each bag has; (m,)."""
-        found: Ints = sum(
-            np.bincount(column[column >= 0], minlength=self.count) for column in self.labels.T
-        )
+        found = np.zeros(self.count, np.int64)
+        for column in self.labels.T:
+            found += np.bincount(column[column >= 0], minlength=self.count)
         return found
 
     def sums(self, values: Any) -> Reals:
@@ -257,7 +257,7 @@ class Bags:
 
 
 def _even(rows: int, bags: int) -> NDArray[np.int32]:
-    """Number rows by bag, the first ``rows % bags`` bags with one row more."""
+    """Return a bag for each row in turn, the first ``rows % bags`` bags with one row more."""
     base, more = divmod(rows, bags)
     sizes = np.full(bags, base)
     sizes[:more] += 1
