@@ -31,7 +31,7 @@ class Fit:
     ----------
     solution : Solution
     iterations : int
-        0 for a closed form.
+        1 for a closed form.
     loss : float
         The objective at the solution; NaN for a closed form, which does not compute it.
     """

@@ -109,7 +109,7 @@ class Statistics:
         names = [part.name for part in fields(self)]
         return Statistics(*(getattr(self, n) + sign * getattr(other, n) for n in names))
 
-    def path(self, rho: float, ridges: Any) -> list[Solution]:
+    def path(self, rho: float, ridges: Any, intercept: bool = True) -> list[Solution]:
         """Return the estimator for one interpolation and many ridges: one eigendecomposition.
 
         It minimises ``(1 - rho) |S(y - Xt)|^2 + rho |Py - Xt|^2 + n ridge |t|^2`` over centred
@@ -121,6 +121,8 @@ class Statistics:
             Not below 0; above 1 is allowed.
         ridges : sequence of float
             Not below 0. At 0 directions in which the data say nothing get no weight.
+        intercept : bool
+            Whether features and responses are centred; else the intercept is 0.
 
         Raises
         ------
@@ -129,7 +131,7 @@ class Statistics:
         """
         if self.rows < 1:
             raise UsageError("rows", self.rows, "at least one row")
-        x, y = self.x / self.rows, self.y / self.rows
+        x, y = self.x / self.rows * intercept, self.y / self.rows * intercept
         outer = np.outer(self.x, x)
         matrix = (1 - rho) * (self.bag_gram - outer) + rho * (self.gram - outer)
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
