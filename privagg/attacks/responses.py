@@ -245,7 +245,8 @@ def _with(table: Reals, one: float) -> Reals:
 
 
 def _certain(probability: Reals) -> NDArray[np.bool_]:
-    return (probability == 0) | (probability == 1)
+    found: NDArray[np.bool_] = (probability == 0) | (probability == 1)
+    return found
 
 
 def _log_odds(probability: Reals) -> Reals:
