@@ -21,7 +21,7 @@ __all__ = ["FromFile", "read_statistics"]
 
 Reals = NDArray[np.float64]
 
-_ROWS = 1 << 16
+_ROWS = 1 << 14
 """Rows of a piece."""
 
 
@@ -208,7 +208,9 @@ def _two(name: Any) -> UsageError:
 def _pieces(
     file: Any, bag: str, response: str, features: tuple[str, ...]
 ) -> Iterator[tuple[NDArray[Any], Reals, Reals]]:
-    for batch in file.iter_batches(batch_size=_ROWS, columns=[bag, response, *features]):
+    for batch in file.iter_batches(
+        batch_size=_ROWS, columns=[bag, response, *features], use_threads=False
+    ):
         if batch.num_rows == 0:
             continue
         for name in (bag, response, *features):
@@ -229,7 +231,7 @@ def _numbers(batch: Any, name: str) -> Reals:
     values = batch.column(name).to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":
         raise UsageError(name, f"{values.dtype}", "numbers", "Leave the column out by features=.")
-    found = values.astype(np.float64)
+    found: Reals = values.astype(np.float64)
     if not np.isfinite(found).all():
         raise UsageError(name, "a value that is not finite", "finite numbers")
     return found
@@ -240,6 +242,6 @@ def _open(path: str | Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, memory_map=False)
+        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
     except (OSError, pa.ArrowInvalid) as error:
         raise UsageError("path", str(path), f"a Parquet file ({type(error).__name__})") from None
