@@ -1,0 +1,213 @@
+"""Click models from tables: what can be learnt without any labelled display.
+
+- :class:`AggregateLogistic`: a logistic model over the tables' cells, whose expected clicks in each
+  cell are made to agree with the tables, the expectation taken over displays without labels.
+- :class:`NaiveBayes`: from the tables of single features alone.
+- :class:`Boosting`: gradient boosting on the cells' smoothed click rates; needs labelled displays.
+
+The families are those that did best in the AdKDD'21 challenge, as described by Diemert et al.,
+"Lessons from the AdKDD'21 Privacy-Preserving ML Challenge" (arXiv 2201.13123).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.errors import UsageError
+from privagg.protocols.responses.report_tables import Layout, Tables
+
+__all__ = ["AggregateLogistic", "Boosting", "NaiveBayes", "nllh"]
+
+Reals = NDArray[np.float64]
+
+
+def nllh(labels: Any, probability: Any) -> float:
+    """Return the normalised log-likelihood: 1 minus the log loss over that of the mean label.
+
+    0 is what the mean label alone reaches, 1 is perfect; it may be negative.
+
+    Raises
+    ------
+    UsageError
+        If the labels are all alike, or a probability is not between 0 and 1.
+    """
+    y, p = np.asarray(labels, np.float64), np.asarray(probability, np.float64)
+    if y.shape != p.shape or y.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise UsageError("probability", f"shape {p.shape}", "one from 0 to 1 for each label")
+    mean = y.mean()
+    if not 0 < mean < 1:
+        raise UsageError("labels", "all alike", "both labels")
+    entropy = -(mean * np.log(mean) + (1 - mean) * np.log1p(-mean))
+    q = np.clip(p, 1e-15, 1 - 1e-15)
+    return float(1 + (y * np.log(q) + (1 - y) * np.log1p(-q)).mean() / entropy)
+
+
+class AggregateLogistic:
+    """Logistic regression on the cells, from the tables and displays without labels.
+
+    It minimises ``(N / n) sum_i log(1 + e^(w.K(x_i) + b)) - w.C + ridge |w|^2 / 2`` over n
+    displays, where K marks a display's cells, C are the clicks that these displays would have in
+    each cell at the cell's smoothed rate, and N the displays the tables count. With the tables' own
+    displays, and without smoothing, it is logistic regression.
+
+    Parameters
+    ----------
+    ridge : float
+        The penalty, above 0. With noise of standard deviation s on C, about s^2 / Var(w).
+    prior : float
+        How many displays of the mean rate are added to each cell.
+    iterations : int
+    """
+
+    def __init__(self, ridge: float = 400.0, prior: float = 5.0, iterations: int = 200) -> None:
+        if not ridge > 0 or not prior > 0:
+            raise UsageError("ridge, prior", f"{ridge}, {prior}", "numbers above 0")
+        self.ridge = float(ridge)
+        self.prior = float(prior)
+        self.iterations = iterations
+
+    def fit(self, tables: Tables, codes: Any) -> AggregateLogistic:
+        """Fit to tables, with the features of displays that need not be those of the tables.
+
+        Raises
+        ------
+        UsageError
+            If scipy is not installed, or there are no displays.
+        """
+        from privagg.protocols.responses.fitting import _scipy_optimize
+
+        optimize = _scipy_optimize()
+        self.layout = tables.layout
+        index = _kept(tables, codes)
+        rows = index.shape[0]
+        if not rows:
+            raise UsageError("codes", "no displays", "at least one")
+        cells = tables.layout.cells
+        scale = tables.total / rows
+        share = min(max(tables.clicked / tables.total, 1e-6), 1 - 1e-6)
+        self.bias = float(np.log(share / (1 - share)))
+        rate = _rates(tables, self.prior)
+        # What the cell's displays among these would have clicked, at the cell's rate: the sample
+        # has more or fewer of them than the tables, and the comparison is of rates.
+        here = scale * np.bincount(index.ravel(), minlength=cells + 1)[:cells]
+        clicks = here * rate
+
+        def objective(w: Reals) -> tuple[float, Reals]:
+            padded = np.append(w, 0.0)
+            z = padded[index].sum(axis=1) + self.bias
+            p = 0.5 * (1 + np.tanh(0.5 * z))
+            predicted = np.zeros(cells + 1)
+            for column in index.T:
+                predicted += np.bincount(column, p, minlength=cells + 1)
+            value = scale * float(np.logaddexp(0, z).sum()) - float(w @ clicks)
+            gradient = scale * predicted[:cells] - clicks + self.ridge * w
+            return value + self.ridge / 2 * float(w @ w), gradient
+
+        found = optimize.minimize(
+            objective,
+            np.zeros(cells),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": self.iterations, "ftol": 1e-9},
+        )
+        self.weights = np.append(np.where(tables.kept, found.x, 0.0), 0.0)
+        return self
+
+    def predict(self, codes: Any) -> Reals:
+        """Return the probability of a click for each display."""
+        z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
+        found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
+        return found
+
+
+class NaiveBayes:
+    """Log odds added up over the single features, with smoothed rates.
+
+    Parameters
+    ----------
+    prior : float
+        How many displays of the mean rate are added to each cell.
+    """
+
+    def __init__(self, prior: float = 50.0) -> None:
+        if not prior > 0:
+            raise UsageError("prior", prior, "a number above 0")
+        self.prior = float(prior)
+
+    def fit(self, tables: Tables) -> NaiveBayes:
+        """Fit to the tables of single features."""
+        self.layout = Layout(tables.layout.cardinalities, pairs=False)
+        cells = self.layout.cells
+        rate = _rates(tables, self.prior)[:cells]
+        mean = tables.clicked / tables.total
+        self.bias = float(np.log(mean / (1 - mean)))
+        self.weights = np.log(rate / (1 - rate)) - self.bias
+        return self
+
+    def predict(self, codes: Any) -> Reals:
+        """Return the probability of a click for each display."""
+        z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
+        found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
+        return found
+
+
+class Boosting:
+    """Gradient boosting on the smoothed click rates of a display's cells.
+
+    Parameters
+    ----------
+    prior : float
+        How many displays of the mean rate are added to each cell.
+    seed : int
+        Of scikit-learn's histogram gradient boosting.
+    """
+
+    def __init__(self, prior: float = 50.0, seed: int = 0) -> None:
+        self.prior = float(prior)
+        self.seed = seed
+
+    def fit(self, tables: Tables, codes: Any, labels: Any) -> Boosting:
+        """Fit to tables and a few labelled displays.
+
+        Raises
+        ------
+        UsageError
+            If scikit-learn is not installed.
+        """
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        self.layout = tables.layout
+        rate = _rates(tables, self.prior)
+        self.encoding = np.log(rate / (1 - rate))
+        self.model = HistGradientBoostingClassifier(
+            learning_rate=0.05, max_iter=200, max_leaf_nodes=15, random_state=self.seed
+        )
+        self.model.fit(self._encoded(codes), np.asarray(labels))
+        return self
+
+    def predict(self, codes: Any) -> Reals:
+        """Return the probability of a click for each display."""
+        found: Reals = self.model.predict_proba(self._encoded(codes))[:, 1]
+        return found
+
+    def _encoded(self, codes: Any) -> Reals:
+        found: Reals = self.encoding[self.layout.index(codes)]
+        return found
+
+
+def _kept(tables: Tables, codes: Any) -> NDArray[np.int32]:
+    """Return the cells of each display; those that the report lacks are one more, without weight."""
+    index = tables.layout.index(codes)
+    return np.where(tables.kept[index], index, tables.layout.cells).astype(np.int32)
+
+
+def _rates(tables: Tables, prior: float) -> Reals:
+    """Return each cell's smoothed click rate; the mean rate where the report lacks it."""
+    mean = min(max(tables.clicked / tables.total, 1e-6), 1 - 1e-6)
+    displays = np.where(tables.kept, np.maximum(tables.displays, 0), 0.0)
+    clicks = np.where(tables.kept, np.clip(tables.clicks, 0, displays), 0.0)
+    found: Reals = np.clip((clicks + prior * mean) / (displays + prior), 1e-6, 1 - 1e-6)
+    return found
