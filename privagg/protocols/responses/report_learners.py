@@ -199,7 +199,7 @@ class Boosting:
 
 
 def _kept(tables: Tables, codes: Any) -> NDArray[np.int32]:
-    """Return the cells of each display; those that the report lacks are one more, without weight."""
+    """Return the cells of each display; all that the report lacks are one more cell."""
     index = tables.layout.index(codes)
     return np.where(tables.kept[index], index, tables.layout.cells).astype(np.int32)
 
