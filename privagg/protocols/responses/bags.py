@@ -151,6 +151,31 @@ class Bags:
         of = np.repeat(np.arange(len(bags)), [bag.size for bag in flat])
         return cls(n, _columns(row, of, n))
 
+    @classmethod
+    def of_pairs(cls, rows: Ints, numbers: Ints, names: tuple[Hashable, ...] = ()) -> Bags:
+        """Return bags given as pairs of a row and a bag's number.
+
+        Parameters
+        ----------
+        rows, numbers : (pairs,) int64 arrays
+            Rows and bags are all those from 0 to the largest.
+        names : tuple
+            The bags' names, if they have any.
+
+        Raises
+        ------
+        UsageError
+            If a row or a bag is in no pair, or a pair comes twice.
+        """
+        n = int(rows.max()) + 1
+        if not np.bincount(numbers).all():
+            raise UsageError("members", "an empty bag", "a row in every bag")
+        order = np.lexsort((numbers, rows))
+        twice = (np.diff(rows[order]) == 0) & (np.diff(numbers[order]) == 0)
+        if twice.any():
+            raise UsageError("members", "a row twice in a bag", "each row once")
+        return cls(n, _columns(rows, numbers, n), names)
+
     @cached_property
     def count(self) -> int:
         """How many bags there are, m."""
