@@ -135,7 +135,7 @@ class DiscreteLaplace:
         return f"DiscreteLaplace(scale {float(1 / self.decay):.6g})"
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16, typed=True)
 def discrete_laplace(decay: Fraction) -> DiscreteLaplace:
     """Return the sampler of a decay s.
 

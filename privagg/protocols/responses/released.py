@@ -266,4 +266,4 @@ def _plain(name: Any) -> Any:
 
 
 def _not(path: str | Path, found: str) -> UsageError:
-    return UsageError("path", f"{path}: {found}", "a file of Released.write")
+    return UsageError(f"path {Path(path).name}", found, "a file of Released.write")
