@@ -83,7 +83,8 @@ def read_statistics(
     for column in (bag, response, *(features or ())):
         if column not in names:
             raise UsageError("columns", repr(column), f"one of {', '.join(names)}")
-    chosen = tuple(features or [name for name in names if name not in (bag, response)])
+    others = [name for name in names if name not in (bag, response)]
+    chosen = tuple(others if features is None else features)
     if not chosen:
         raise UsageError("features", "none", "at least one column")
     pieces = _pieces(file, bag, response, chosen)
@@ -149,6 +150,8 @@ def _empty(p: int) -> Statistics:
         0,
         0,
         np.zeros(p),
+        np.zeros(p),
+        0.0,
         np.zeros(1),
         np.zeros((p, p)),
         np.zeros((p, p)),

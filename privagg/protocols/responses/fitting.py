@@ -64,7 +64,6 @@ def statistics_of(x: Any, bags: Bags, target: Reals) -> Statistics:
     shared = _shared(bags)
     inverse = np.linalg.pinv(shared, rcond=1e-10, hermitian=True)
     totals = target * sizes[:, None]
-    held = (bags.labels >= 0).sum(axis=1)
     weights = inverse @ totals
     # The sum of Py is not that of the bags' sums, in which rows come several times.
     in_bags = inverse @ sizes.astype(np.float64)
@@ -72,11 +71,13 @@ def statistics_of(x: Any, bags: Bags, target: Reals) -> Statistics:
         bags.rows,
         bags.count,
         np.asarray(x.sum(axis=0), np.float64).reshape(-1),
+        sums.T @ in_bags,
+        float(sizes @ in_bags),
         totals.T @ in_bags,
         gram,
         sums.T @ inverse @ sums,
         sums.T @ weights,
-        np.einsum("mc,mc->c", totals, weights) if held.size else np.zeros(target.shape[1]),
+        np.einsum("mc,mc->c", totals, weights),
     )
 
 

@@ -1,8 +1,8 @@
 """What least squares needs of the data: a few sums, which add up over pieces and over folds.
 
-For disjoint bags, with P the projection on vectors that are constant within bags, the interpolated
-estimator needs X'X, X'PX, X'Py and y'Py, the sums of X and y, and nothing else: any (rho, ridge)
-path, its intercept, and the loss on bags that were held out, follow from them. They take O(p^2)
+With P the projection on what bags' sums show (vectors that are constant within bags, if no two
+overlap), the interpolated estimator needs X'X, X'PX, X'Py and y'Py, the same with a column of ones,
+and nothing else: any (rho, ridge) path, its intercept, and the loss on bags that were held out, follow from them. They take O(p^2)
 memory, add up over chunks in which whole bags lie, and the sums of all folds but one are the
 difference of two sums: cross-validation makes no second pass.
 """
@@ -45,9 +45,13 @@ class Statistics:
     rows, bags : int
         How many rows and bags were added up.
     x : (p,) array
-        The sum of the features.
+        X'1, the sum of the features.
+    bag_x : (p,) array
+        X'P1; X'1 where no bags overlap.
+    weight : float
+        1'P1; the number of rows where no bags overlap.
     y : (c,) array
-        The sum of the responses.
+        y'P1; the sum of the responses where no bags overlap.
     gram : (p, p) array
         X'X.
     bag_gram : (p, p) array
@@ -61,6 +65,8 @@ class Statistics:
     rows: int
     bags: int
     x: Reals
+    bag_x: Reals
+    weight: float
     y: Reals
     gram: Reals
     bag_gram: Reals
@@ -69,7 +75,7 @@ class Statistics:
 
     @classmethod
     def of(cls, gram: Reals, sums: Reals, sizes: NDArray[np.int64], responses: Reals) -> Statistics:
-        """Return the statistics of some bags.
+        """Return the statistics of some bags that do not overlap.
 
         Parameters
         ----------
@@ -87,6 +93,8 @@ class Statistics:
             int(sizes.sum()),
             sizes.size,
             sums.sum(axis=0),
+            sums.sum(axis=0),
+            float(sizes.sum()),
             responses.sum(axis=0),
             gram,
             weighted.T @ sums,
@@ -112,8 +120,7 @@ class Statistics:
     def path(self, rho: float, ridges: Any, intercept: bool = True) -> list[Solution]:
         """Return the estimator for one interpolation and many ridges: one eigendecomposition.
 
-        It minimises ``(1 - rho) |S(y - Xt)|^2 + rho |Py - Xt|^2 + n ridge |t|^2`` over centred
-        features and responses, where S takes bags' means times the root of their size.
+        It minimises ``(1 - rho) |P(y - Xt - b)|^2 + rho |Py - Xt - b|^2 + n ridge |t|^2``.
 
         Parameters
         ----------
@@ -122,7 +129,7 @@ class Statistics:
         ridges : sequence of float
             Not below 0. At 0 directions in which the data say nothing get no weight.
         intercept : bool
-            Whether features and responses are centred; else the intercept is 0.
+            Whether there is a b; else it is 0.
 
         Raises
         ------
@@ -131,18 +138,21 @@ class Statistics:
         """
         if self.rows < 1:
             raise UsageError("rows", self.rows, "at least one row")
-        x, y = self.x / self.rows * intercept, self.y / self.rows * intercept
-        outer = np.outer(self.x, x)
-        matrix = (1 - rho) * (self.bag_gram - outer) + rho * (self.gram - outer)
+        # The column of ones is eliminated: it is never penalised.
+        ones = (1 - rho) * self.bag_x + rho * self.x
+        weight = (1 - rho) * self.weight + rho * self.rows
+        centre = ones / weight * intercept
+        y = self.y / weight * intercept
+        matrix = (1 - rho) * self.bag_gram + rho * self.gram - np.outer(ones, centre)
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-        turned = vectors.T @ (self.cross - np.outer(self.x, y))
+        turned = vectors.T @ (self.cross - np.outer(ones, y))
         floor = values.size * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
         found = []
         for ridge in ridges:
             shifted = np.where(values > floor, values, 0.0) + self.rows * ridge
             inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > floor)
             coefficients = vectors @ (inverse[:, None] * turned)
-            found.append(Solution(coefficients, y - x @ coefficients))
+            found.append(Solution(coefficients, y - centre @ coefficients))
         return found
 
     def bag_loss(self, solution: Solution) -> Reals:
@@ -159,6 +169,6 @@ class Statistics:
         t, b = solution.coefficients, solution.intercept
         fitted = np.einsum("pc,pq,qc->c", t, self.bag_gram, t)
         centred = self.power - 2 * np.einsum("pc,pc->c", t, self.cross) + fitted
-        total = centred - 2 * b * (self.y - self.x @ t) + self.rows * b * b
+        total = centred - 2 * b * (self.y - self.bag_x @ t) + self.weight * b * b
         found: Reals = total / self.bags
         return found
