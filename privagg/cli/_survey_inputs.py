@@ -14,7 +14,7 @@ from privagg.errors import UsageError
 if TYPE_CHECKING:
     from privagg.domain import Domain
 
-__all__ = ["MOST_VALUES", "SurveyInputs", "parse_names", "read_survey"]
+__all__ = ["MOST_VALUES", "SurveyInputs", "parse_names", "read_columns", "read_survey"]
 
 MOST_VALUES = 4096
 """More distinct values than this in a column are not read off the input: declare the domain."""
@@ -105,6 +105,17 @@ def read_survey(
         attributes=attributes,
         users=len(table[wanted[0]]),
     )
+
+
+def read_columns(source: str, written: tuple[Path | None, ...] = ()) -> dict[str, Any]:
+    """Return the columns of a bundled table or a file by name, as arrow arrays.
+
+    Raises
+    ------
+    UsageError
+        If there is no such input.
+    """
+    return {name: _values(column) for name, column in _table(source, written)[0].items()}
 
 
 def _table(source: str, written: tuple[Path | None, ...]) -> tuple[Mapping[str, Any], bool]:

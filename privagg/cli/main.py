@@ -42,6 +42,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.simulate_locational:locational",
                 "Simulate statistics by region under local differential privacy.",
             ),
+            "responses": Leaf(
+                "privagg.cli.simulate_responses:responses",
+                "Simulate a release of bags' responses, and learn from it.",
+            ),
         },
     ),
     "plan": Branch(
@@ -50,6 +54,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
             "secagg": Leaf("privagg.cli.plan_secagg:secagg", "Plan a secure aggregation round."),
             "ldp": Leaf(
                 "privagg.cli.plan_ldp:ldp", "Plan a survey under local differential privacy."
+            ),
+            "responses": Leaf(
+                "privagg.cli.plan_responses:responses",
+                "Plan learning from the mean responses of bags.",
             ),
         },
     ),
@@ -95,6 +103,9 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
+            "responses": Leaf(
+                "privagg.cli.bench_responses:responses_command", "Time learning from bags."
+            ),
             "sensor": Leaf(
                 "privagg.cli.bench:sensor_command",
                 "Time sensor networks, and audits of participation logs.",

@@ -192,12 +192,12 @@ def _best_at(
     least = math.inf
     for _ in range(8):
         if epsilon is not None:
-            power, _least = minimum(lambda p: risk(math.exp(p)), -3.0, 3.0)
+            power, _least = minimum(lambda p: risk(math.exp(p)), -3.0, 3.0, 17)
             clip = math.exp(power)
         if ridge:
-            now["ridge"] = math.exp(minimum(along("ridge"), -12.0, 12.0)[0])
+            now["ridge"] = math.exp(minimum(along("ridge"), -12.0, 12.0, 33)[0])
         if rho is None:
-            now["rho"] = math.exp(minimum(along("rho"), -12.0, 12.0)[0])
+            now["rho"] = math.exp(minimum(along("rho"), -12.0, 12.0, 33)[0])
         before, least = least, risk(clip)
         if before - least < 1e-9:
             break

@@ -1,10 +1,10 @@
 """What least squares needs of the data: a few sums, which add up over pieces and over folds.
 
 With P the projection on what bags' sums show (vectors that are constant within bags, if no two
-overlap), the interpolated estimator needs X'X, X'PX, X'Py and y'Py, the same with a column of ones,
-and nothing else: any (rho, ridge) path, its intercept, and the loss on bags that were held out, follow from them. They take O(p^2)
-memory, add up over chunks in which whole bags lie, and the sums of all folds but one are the
-difference of two sums: cross-validation makes no second pass.
+overlap), the interpolated estimator needs X'X, X'PX, X'Py and y'Py, the same with a column of
+ones, and nothing else: any (rho, ridge) path, its intercept, and the loss on bags that were held
+out, follow from them. They take O(p^2) memory, add up over chunks in which whole bags lie, and the
+sums of all folds but one are the difference of two sums: cross-validation makes no second pass.
 """
 
 from __future__ import annotations

@@ -238,15 +238,16 @@ def instance_bag_size(psi: float, snr: float, noise: float = 0.0) -> float:
     return max(1.0, 2 * ((1 - 2 * psi) + psi * c) / below)
 
 
-def minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+def minimum(
+    function: Callable[[float], float], low: float, high: float, points: int = 97
+) -> tuple[float, float]:
     """Return where a function is least between two numbers, and how small: grid, golden section."""
-    points = 97
     step = (high - low) / (points - 1)
     best = min(range(points), key=lambda i: function(low + i * step))
     left, right = low + max(best - 1, 0) * step, low + min(best + 1, points - 1) * step
     x, y = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)
     fx, fy = function(x), function(y)
-    while right - left > 1e-9 * max(1.0, abs(left)):
+    while right - left > 1e-7 * max(1.0, abs(left)):
         if fx <= fy:
             right, y, fy = y, x, fx
             x = right - _GOLDEN * (right - left)
@@ -283,19 +284,15 @@ def _trace(psi: float, a: float, rho: float, ridge: float) -> float:
             return 2 * psi / (beta + root)
         return (root - beta) / (2 * rho * (1 - psi))
 
-    def left(q: float) -> float:
-        return ridge * q + a * q / (1 + q) + b * rho * q / (1 + rho * q) - psi
-
-    low, high = 0.0, psi / ridge
-    while high - low > 1e-15 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
+    # The left side is concave: from below, Newton's steps never pass the root.
+    q = 0.0
+    for _ in range(200):
+        value = ridge * q + a * q / (1 + q) + b * rho * q / (1 + rho * q) - psi
+        step = -value / (ridge + a / (1 + q) ** 2 + b * rho / (1 + rho * q) ** 2)
+        q += step
+        if step <= 1e-15 * q:
             break
-        if left(middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return q
 
 
 def _positive(name: str, value: Any) -> float:
