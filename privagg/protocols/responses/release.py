@@ -35,7 +35,7 @@ from privagg.protocols.responses.release_noise import (
 )
 from privagg.protocols.responses.released import EXACT, Released
 
-__all__ = ["Curator", "Release"]
+__all__ = ["Curator", "Release", "check_classes", "check_responses"]
 
 Reals = NDArray[np.float64]
 
@@ -161,15 +161,14 @@ class Curator:
             raise UsageError(
                 "release", "a second one", "one: noise that is drawn twice averages out"
             )
-        values = _checked(responses, self._bags.rows)
+        values = check_responses(responses, self._bags.rows)
         found = self._classes(values) if self._release.classes else self._numbers(values)
         self._done = True
         return found
 
     def _classes(self, values: NDArray[Any]) -> Released:
         wanted = self._release
-        if values.dtype.kind not in "iub" or values.min() < 0 or values.max() >= wanted.classes:
-            raise UsageError("responses", "another class", f"0 to {wanted.classes - 1}")
+        check_classes(values, wanted.classes)
         binary = wanted.classes == 2
         if binary:
             sums = self._bags.sums(values)
@@ -260,7 +259,26 @@ class Curator:
         return f"Curator({self._bags!r}, {'done' if self._done else 'ready'})"
 
 
-def _checked(responses: Any, rows: int) -> NDArray[Any]:
+def check_classes(values: NDArray[Any], classes: int) -> None:
+    """Require class numbers below `classes`.
+
+    Raises
+    ------
+    UsageError
+        If there is another value.
+    """
+    if values.dtype.kind not in "iub" or values.min() < 0 or values.max() >= classes:
+        raise UsageError("responses", "another class", f"0 to {classes - 1}")
+
+
+def check_responses(responses: Any, rows: int) -> NDArray[Any]:
+    """Return a finite number for each row.
+
+    Raises
+    ------
+    UsageError
+        If there is none for some row.
+    """
     refuse_masked("responses", responses)
     values = as_array("responses", responses)
     if values.shape != (rows,) or values.dtype.kind not in "fiub":

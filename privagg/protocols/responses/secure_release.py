@@ -1,0 +1,147 @@
+"""The same release with nobody who sees a response: a bag's sum by secure aggregation.
+
+The rows of a bag are the clients of a round (:mod:`privagg.protocols.secagg`), and each adds its
+part of the noise before it is masked (:mod:`privagg.protocols.secagg.private`). The server learns
+the noisy sum of each bag, no more; the noise is calibrated to the honest rows that a round cannot
+do without, and what others add is on top. Guarantee: ``(epsilon, delta)``-label differential
+privacy of all bags together, one response replaced, against the server and a coalition of the size
+that the rounds allow; who is in which bag is public.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.entropy import OS, Entropy
+from privagg.errors import UsageError
+from privagg.protocols.responses.bags import Bags
+from privagg.protocols.responses.clipping import PaidRange, unclipped
+from privagg.protocols.responses.release import Release
+from privagg.protocols.responses.released import Released
+
+__all__ = ["SMALLEST", "release_securely"]
+
+SMALLEST = 4
+"""Bags of fewer rows leave too few honest ones to carry the noise."""
+
+
+def release_securely(
+    release: Release,
+    bags: Bags,
+    responses: Any,
+    *,
+    corrupt: float = 0.0,
+    entropy: Entropy = OS,
+) -> Released:
+    """Run a round for each bag, all its parties here, and return what the server learns.
+
+    Parameters
+    ----------
+    release : Release
+        With epsilon, delta and a public `clip`, or `classes`; `steps` has no meaning here.
+    bags : Bags
+        Of at least :data:`SMALLEST` rows each. A row in several bags composes its rounds.
+    responses : (n,) array
+        Each row's own; in a real run none leaves its owner.
+    corrupt : float
+        The part of a bag's rows that may work with the server.
+    entropy : Entropy
+        Of the noise; a seeded one makes it known.
+
+    Raises
+    ------
+    UsageError
+        If the release has no epsilon, delta or public range, a bag is too small, or a response is
+        not allowed.
+    """
+    from privagg.protocols import secagg
+    from privagg.protocols.secagg.private import calibrated, run_private
+
+    _check(release, bags)
+    assert release.epsilon is not None
+    vectors, clip, shift, ends = _vectors(release, bags, responses)
+    mechanisms: dict[int, tuple[Any, Any]] = {}
+    sums = np.empty((bags.count, vectors.shape[1]))
+    variance = 0.0
+    for number, rows in enumerate(bags.members()):
+        if rows.size not in mechanisms:
+            params = secagg.Params.recommend(
+                clients=rows.size, dim=vectors.shape[1], corrupt=corrupt, dropout=0.0
+            )
+            mechanisms[rows.size] = (
+                params,
+                calibrated(
+                    params,
+                    clip=clip,
+                    epsilon=release.epsilon,
+                    delta=release.delta,
+                    rounds=bags.copies,
+                    adjacency="replace",
+                ),
+            )
+        params, mechanism = mechanisms[rows.size]
+        found = run_private(
+            params, mechanism, list(vectors[rows]), entropy=entropy.spawn(f"bag {number}")
+        )
+        sums[number] = found.noisy.total + rows.size * shift
+        variance = max(variance, found.noisy.deviation**2)
+    values = sums[:, 0] if sums.shape[1] == 1 else sums
+    kappa = 1.0 if release.classes else unclipped(values, bags.sizes, ends, variance).kappa
+    sizes = bags.sizes if values.ndim == 1 else bags.sizes[:, None]
+    return Released(
+        bags=bags,
+        values=values / sizes if release.aggregate == "mean" else values,
+        aggregate=release.aggregate,
+        classes=release.classes,
+        mechanism="secure-aggregation",
+        epsilon=release.epsilon,
+        delta=release.delta,
+        delta_realised=release.delta,
+        epsilon_clip=0.0,
+        noise_variance=variance,
+        low=ends[0],
+        high=ends[1],
+        step=0.0,
+        kappa=kappa,
+        insecure=bool(entropy.insecure),
+    )
+
+
+def _check(release: Release, bags: Bags) -> None:
+    if not isinstance(release, Release) or not isinstance(bags, Bags):
+        raise UsageError("release, bags", "something else", "a Release and Bags")
+    if release.epsilon is None or release.delta == 0:
+        raise UsageError(
+            "delta", release.delta, "epsilon and delta above 0", "Clients' noise is Gaussian."
+        )
+    if isinstance(release.clip, PaidRange):
+        raise UsageError("clip", "a PaidRange", "a public range: nobody sees the responses")
+    if bags.sizes.min() < SMALLEST:
+        raise UsageError("bags", f"a bag of {bags.sizes.min()}", f"at least {SMALLEST} rows each")
+
+
+def _vectors(
+    release: Release, bags: Bags, responses: Any
+) -> tuple[NDArray[np.float64], float, NDArray[np.float64], tuple[float, float]]:
+    """Return each client's vector, its largest norm, what was taken off it, and the range."""
+    from privagg.protocols.responses.release import check_classes, check_responses
+
+    values = check_responses(responses, bags.rows)
+    if release.classes > 2:
+        check_classes(values, release.classes)
+        shift = np.full(release.classes, 1 / release.classes)
+        table = np.eye(release.classes)[values.astype(np.int64)] - shift
+        return table, math.sqrt(1 - 1 / release.classes), shift, (0.0, 1.0)
+    if release.classes:
+        check_classes(values, release.classes)
+        low, high = 0.0, 1.0
+    else:
+        assert isinstance(release.clip, tuple)
+        low, high = (float(end) for end in release.clip)
+    middle = (low + high) / 2
+    column = np.clip(values.astype(np.float64), low, high) - middle
+    return column[:, None], (high - low) / 2, np.array([middle]), (low, high)
