@@ -18,8 +18,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
-from privagg.mechanisms.additive import analytic_sigma
 from privagg.protocols.responses.theory import Moments, minimum, moments
 
 __all__ = ["Clipped", "Plan", "best", "laplace_noise", "noise_of", "private_risk"]

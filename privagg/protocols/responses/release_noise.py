@@ -21,10 +21,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
-from privagg.mechanisms.additive import analytic_sigma
 from privagg.mechanisms.discrete_laplace import LARGEST_SCALE, discrete_laplace
+from privagg.mechanisms.integer_noise import MAX_SIGMA, integer_noise
 
 __all__ = ["Noise", "gaussian_delta", "gaussian_noise", "laplace_noise", "steps_for"]
 
@@ -78,8 +79,6 @@ def gaussian_noise(epsilon: float, delta: float, steps: int, moved: int) -> tupl
     UsageError
         If no noise does it.
     """
-    from privagg.mechanisms.integer_noise import MAX_SIGMA, integer_noise
-
     least = analytic_sigma(steps * math.sqrt(moved), epsilon, delta)
     for growth in _GROWTHS:
         variance = (least * growth) ** 2
