@@ -114,6 +114,21 @@ def test_what_does_not_go_together_is_refused(call, command, args, flag):
     assert flag in call(*command, *args, code=2)
 
 
+@pytest.mark.parametrize(
+    ("args", "flag"),
+    [
+        (("--l2-clip", "inf"), "--l2-clip: found inf"),
+        (("--l2-clip", "1e-300"), "--l2-clip: found 1e-300"),
+        (("--l2-clip", "1e300"), "--l2-clip: found 1e+300"),
+        (("--noise-bits", 2), "--noise-bits: found 2"),
+        (("--noise", "poisson-binomial", "--sampling-rate", 0.5), "--noise: found zero-out"),
+        (("--rounds", 10**9), "--epsilon and --noise-bits: found"),
+    ],
+)
+def test_the_options_at_fault_are_named(call, args, flag):
+    assert flag in call(*SIMULATE, "--epsilon", 1, *args, code=2)
+
+
 @pytest.mark.parametrize("args", [("--misbehave", "list"), ("--streamed", "--sum-out", "x.npy")])
 def test_lies_and_streams_have_no_noise(call, args):
     assert "--epsilon" in call(*SIMULATE, "--epsilon", 1, *args, code=2)

@@ -239,6 +239,36 @@ def test_a_wrap_is_a_whole_modulus_off():
     assert np.linalg.norm(turned) <= 2 ** (made.bits - 1) / made.scale * (1 + 1e-9)
 
 
+# Rounds that differ.
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_rounds_with_other_survivors_add_up(kind):
+    made = small(kind, rounds=6)
+    alike = made.spent([15] * 6)
+    assert alike == made.guarantee(15)
+    assert made.spent([15] * 5).epsilon < alike.epsilon < made.spent([15] * 7).epsilon
+    mixed = made.spent([15, 20, 15, 20, 20, 15])
+    assert mixed == made.spent([20, 20, 20, 15, 15, 15])
+    assert made.guarantee(20).epsilon < mixed.epsilon < alike.epsilon
+    assert (mixed.honest, mixed.rounds) == (15, 6)
+
+
+def test_gaussian_rounds_that_differ_are_one_gaussian_round():
+    made = calibrate(dim=2**10, clients=1000, honest=400, epsilon=4.0, bits=16, rounds=3)
+    counts = [400, 700, 1000]
+    ratio = math.sqrt(sum(made.norm_squared / (made.variance * count) for count in counts))
+    own = analytic_epsilon(ratio, 1e-6)
+    assert own <= made.spent(counts).epsilon <= own * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("honest", [[], [0], [True], [2.5], "12", 3, None])
+@pytest.mark.parametrize("kind", ["skellam", "poisson-binomial"])
+def test_rounds_are_checked(kind, honest):
+    with pytest.raises(UsageError, match="honest"):
+        small(kind).spent(honest)
+
+
 # One client.
 
 
@@ -288,6 +318,20 @@ def test_sums_are_checked(words):
         small("skellam").decode(words, count=20, seed=SEED)
 
 
+def test_thresholds_beyond_the_energy_are_moved_back_though_64_bits_do_not_hold_their_norm():
+    made = PoissonBinomial(dim=4096, clients=50, honest=50, clip=1.0, trials=4, theta=0.25)
+    moves = np.full(4096, 2**30, np.int64)
+    moves[::3] *= -1
+    assert coins.squared_norm(moves) == 4096 * 2**60  # which wraps to 0
+    odd = np.array([3, -(2**15), 2**30 - 1, -(2**15) - 1])
+    assert coins.squared_norm(odd) == sum(int(one) ** 2 for one in odd)
+    limit = made.energy * (made.theta * 2.0**32) ** 2
+    over = np.full(4096, math.isqrt(int(limit / 4096)) + 3, np.int64)
+    assert coins.squared_norm(over) > limit
+    within = coins.moved_back(over, limit)
+    assert coins.squared_norm(within) <= limit < coins.squared_norm(within + 1)
+
+
 def test_heads_beyond_the_coins_are_refused():
     made = small("poisson-binomial")
     words = np.full(128, 20 * made.trials)
@@ -319,13 +363,28 @@ def test_coordinates_beyond_the_reach_are_counted():
         {"bits": 33},
         {"adjacency": "other"},
         {"adjacency": "replace", "sampling_rate": 0.5},
+        {"adjacency": ["zero-out"]},
         {"wrap": 0.0},
+        {"wrap": 1e-300},
+        {"wrap": "x"},
+        {"clip": 1e-300},
+        {"clip": 1e300},
         {"clients": 0},
     ],
 )
 def test_arguments_are_checked(changes):
-    with pytest.raises(UsageError):
+    name = next(iter(changes))
+    with pytest.raises(UsageError, match="adjacency" if "adjacency" in changes else name[:7]):
         small("discrete-gaussian", **changes)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_delta_that_suffices_alone_and_rounds_beyond_any_noise(kind):
+    if kind != "skellam":  # whose Renyi curve proves nothing there
+        assert small(kind, delta=0.9999).guarantee(15).epsilon <= 3
+    if kind != "poisson-binomial":
+        with pytest.raises(UsageError, match="epsilon"):
+            small(kind, rounds=10**6)
 
 
 def test_too_few_bits_name_what_would_do():
