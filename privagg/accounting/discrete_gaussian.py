@@ -2,7 +2,7 @@
 
 Each of h clients adds P(j) proportional to exp(-j**2 / (2 v)). Their sum is no discrete Gaussian,
 but so near to one of variance parameter h v that the ratio of the two probabilities of any integer
-is within e**(+-tau); tau is below 1e-30 from v = 5 on. And a discrete Gaussian is, up to a ratio
+is within e**(+-tau); tau is below 1e-20 from v = 5 on. And a discrete Gaussian is, up to a ratio
 within e**(+-kappa) with kappa below 1e-24, what one gets from a continuous Gaussian of a variance
 smaller by 3 by rounding at random: so the exact epsilon of the continuous Gaussian holds.
 """

@@ -114,6 +114,23 @@ def test_what_does_not_go_together_is_refused(call, command, args, flag):
     assert flag in call(*command, *args, code=2)
 
 
+def test_a_semi_malicious_round_proves_the_worst_case_alone(run, capsys):
+    sparse = ("--graph", "sparse", "--threat", "semi-malicious", "--epsilon", 4)
+    for more, said in ((sparse, True), (("--epsilon", 4), False)):
+        assert run(*PLAN, *more) == 0
+        assert ("semi-malicious server may learn" in capsys.readouterr().out) is said
+
+
+def test_sampling_says_what_it_takes_for_granted(call):
+    privacy = call(*PLAN, "--epsilon", 4, "--sampling-rate", 0.5)["privacy"]
+    assert "same with and without the client" in privacy["adjacency"]
+
+
+def test_a_plan_without_a_cohort_says_what_is_missing(call):
+    said = call("plan", "secagg", "--epsilon", 4, "--rounds", 100, code=2)
+    assert "--clients 1000 --dim 16384" in said
+
+
 @pytest.mark.parametrize(
     ("args", "flag"),
     [
