@@ -254,7 +254,7 @@ class DistributedNoise:
         UsageError
             If nobody honest is left.
         """
-        rounds = {honest_of(survivors, coalition): self.target.rounds}
+        rounds = {honest_of(survivors, coalition, self.clients): self.target.rounds}
         return self.target.proved(rounds, *self._over(rounds, self.variance))
 
     def spent(self, honest: Sequence[int]) -> Guarantee:
@@ -270,7 +270,7 @@ class DistributedNoise:
         UsageError
             If there is no round, or nobody honest was in one.
         """
-        rounds = rounds_of(honest)
+        rounds = rounds_of(honest, self.clients)
         return self.target.proved(rounds, *self._over(rounds, self.variance))
 
     def epsilon_with(self, honest: int, variance: float) -> tuple[float, str]:

@@ -145,30 +145,30 @@ def best_of(found: list[tuple[float, str]]) -> tuple[float, str]:
     return min(known, default=(math.inf, "none"), key=lambda pair: pair[0])
 
 
-def honest_of(survivors: int, coalition: int) -> int:
+def honest_of(survivors: int, coalition: int, clients: int) -> int:
     """Return how many of the survivors do not collude.
 
     Raises
     ------
     UsageError
-        If that is not at least one.
+        If that is not at least one, or there are more survivors than `clients`.
     """
-    stayed = whole("survivors", survivors, 1, 2**40)
+    stayed = whole("survivors", survivors, 1, clients)
     return stayed - whole("coalition", coalition, 0, stayed - 1)
 
 
-def rounds_of(honest: Sequence[int]) -> dict[int, int]:
+def rounds_of(honest: Sequence[int], clients: int) -> dict[int, int]:
     """Return how many rounds had how many honest contributors.
 
     Raises
     ------
     UsageError
-        If there is no round, or one had none.
+        If there is no round, or one had none, or more than `clients`.
     """
     if isinstance(honest, str | bytes) or not isinstance(honest, Sequence) or not honest:
         found = "none" if isinstance(honest, Sequence) else type(honest).__name__
         raise UsageError("honest", found, "a list with a whole number for each round")
-    return dict(Counter(whole("honest", one, 1, 2**40) for one in honest))
+    return dict(Counter(whole("honest", one, 1, clients) for one in honest))
 
 
 def coalition_curve(
@@ -185,7 +185,14 @@ def coalition_curve(
     most : int
         The largest coalition; below `survivors`.
     points : int
-        At most so many sizes, evenly spread, the ends among them.
+        At most so many sizes, from 2, evenly spread, the ends among them.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
-    sizes = sorted({round(most * step / max(points - 1, 1)) for step in range(points)})
+    whole("most", most, 0, whole("survivors", survivors, 1, 2**40) - 1)
+    steps = whole("points", points, 2, 2**20) - 1
+    sizes = sorted({round(most * step / steps) for step in range(points)})
     return [(size, noisy.guarantee(survivors, size)) for size in sizes]

@@ -174,11 +174,11 @@ class PoissonBinomial:
 
     def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
         """Return what is proved when `survivors` are in each round's sum, and some collude."""
-        return self._over({honest_of(survivors, coalition): self.target.rounds})
+        return self._over({honest_of(survivors, coalition, self.clients): self.target.rounds})
 
     def spent(self, honest: Sequence[int]) -> Guarantee:
         """Return what is proved after rounds with so many honest contributors each."""
-        return self._over(rounds_of(honest))
+        return self._over(rounds_of(honest, self.clients))
 
     def _over(self, rounds: Mapping[int, int]) -> Guarantee:
         curves = [

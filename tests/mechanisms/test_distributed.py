@@ -99,6 +99,14 @@ def test_rotations_are_checked(dim, seed):
         Rotation(dim, seed)
 
 
+@pytest.mark.parametrize("bad", [np.ones(5), np.ones(1), np.ones((2, 2)), [1.0] * 4, np.array("a")])
+def test_what_is_rotated_is_checked(bad):
+    with pytest.raises(UsageError, match="vector"):
+        Rotation(4, SEED).forward(bad)
+    with pytest.raises(UsageError, match="rotated"):
+        Rotation(4, SEED).inverse(bad)
+
+
 def test_kernels_and_plain_numpy_agree(monkeypatch):
     made = [small(kind) for kind in ALL]
     x = vectors(1, 100)[0]
@@ -403,6 +411,12 @@ def test_fields_are_checked():
             dataclasses.replace(made, **changes)
     with pytest.raises(UsageError, match="coalition"):
         made.guarantee(5, 5)
+    for call in (made.guarantee, lambda count: made.spent([count])):
+        with pytest.raises(UsageError, match="1 to 20"):  # clients that are not there add no noise
+            call(21)
+    for most, points in ((20, 3), (-1, 3), ("3", 3), (3, 1), (3, "x")):
+        with pytest.raises(UsageError, match=r"most|points"):
+            coalition_curve(made, 20, most, points=points)
     with pytest.raises(UsageError, match="theta"):
         PoissonBinomial(dim=4, clients=2, honest=2, clip=1.0, trials=2, theta=0.3, target=Target())
 
