@@ -247,36 +247,6 @@ def test_a_wrap_is_a_whole_modulus_off():
     assert np.linalg.norm(turned) <= 2 ** (made.bits - 1) / made.scale * (1 + 1e-9)
 
 
-# Rounds that differ.
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_rounds_with_other_survivors_add_up(kind):
-    made = small(kind, rounds=6)
-    alike = made.spent([15] * 6)
-    assert alike == made.guarantee(15)
-    assert made.spent([15] * 5).epsilon < alike.epsilon < made.spent([15] * 7).epsilon
-    mixed = made.spent([15, 20, 15, 20, 20, 15])
-    assert mixed == made.spent([20, 20, 20, 15, 15, 15])
-    assert made.guarantee(20).epsilon < mixed.epsilon < alike.epsilon
-    assert (mixed.honest, mixed.rounds) == (15, 6)
-
-
-def test_gaussian_rounds_that_differ_are_one_gaussian_round():
-    made = calibrate(dim=2**10, clients=1000, honest=400, epsilon=4.0, bits=16, rounds=3)
-    counts = [400, 700, 1000]
-    ratio = math.sqrt(sum(made.norm_squared / (made.variance * count) for count in counts))
-    own = analytic_epsilon(ratio, 1e-6)
-    assert own <= made.spent(counts).epsilon <= own * (1 + 1e-4)
-
-
-@pytest.mark.parametrize("honest", [[], [0], [True], [2.5], "12", 3, None])
-@pytest.mark.parametrize("kind", ["skellam", "poisson-binomial"])
-def test_rounds_are_checked(kind, honest):
-    with pytest.raises(UsageError, match="honest"):
-        small(kind).spent(honest)
-
-
 # One client.
 
 
