@@ -2,7 +2,7 @@
 
 Each of h clients adds P(j) proportional to exp(-j**2 / (2 v)). Their sum is no discrete Gaussian,
 but so near to one of variance parameter h v that the ratio of the two probabilities of any integer
-is within e**(+-tau); tau is below 1e-30 from v = 5 on. And a discrete Gaussian is, up to a ratio
+is within e**(+-tau); tau is below 1e-20 from v = 5 on. And a discrete Gaussian is, up to a ratio
 within e**(+-kappa) with kappa below 1e-24, what one gets from a continuous Gaussian of a variance
 smaller by 3 by rounding at random: so the exact epsilon of the continuous Gaussian holds.
 """
@@ -10,12 +10,14 @@ smaller by 3 by rounding at random: so the exact epsilon of the continuous Gauss
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 
+from privagg._validate import whole
 from privagg.accounting.gaussian import analytic_epsilon
-from privagg.accounting.rdp import ORDERS, ZERO_OUT, Curve, check_delta
+from privagg.accounting.rdp import ORDERS, ZERO_OUT, Curve, check_delta, positive
 
-__all__ = ["SPARE", "slack", "sum_bound", "sum_curve", "sum_epsilon", "tau"]
+__all__ = ["SPARE", "rounds_epsilon", "slack", "sum_bound", "sum_curve", "sum_epsilon", "tau"]
 
 SPARE = 3.0
 """The variance that random rounding takes from the continuous Gaussian."""
@@ -87,7 +89,16 @@ def sum_curve(
     dim: int,
     adjacency: str = ZERO_OUT,
 ) -> Curve:
-    """Return :func:`sum_bound` as a curve."""
+    """Return :func:`sum_bound` as a curve.
+
+    Raises
+    ------
+    UsageError
+        If a number is not above 0, or `clients` or `dim` is not whole.
+    """
+    _checked(l2_squared, variance, dim)
+    positive("l1", l1)
+    whole("clients", clients, 1, 2**40)
     return Curve.of(
         lambda order: sum_bound(order, l2_squared, l1, variance, clients, dim), ORDERS, adjacency
     )
@@ -102,9 +113,35 @@ def sum_epsilon(
     the sum. Infinite where the slack is large or the variance too small; :func:`sum_curve` then
     says more.
     """
-    spared = clients * variance - SPARE
-    distance = rounds * slack(variance, clients, dim)
-    if not spared > 0 or not distance < 1:
+    whole("rounds", rounds, 1, 10**9)
+    return rounds_epsilon(l2_squared, variance, {clients: rounds}, dim, delta)
+
+
+def rounds_epsilon(
+    l2_squared: float, variance: float, rounds: Mapping[int, int], dim: int, delta: float
+) -> float:
+    """Return the same of rounds, counted by the clients that added noise in each.
+
+    Rounds of Gaussian noise whose ratios of sensitivity to deviation are m_1, m_2, ... are one
+    round of ratio sqrt(m_1**2 + m_2**2 + ...), whatever an adversary chooses in between: Dong,
+    Roth, Su, "Gaussian Differential Privacy", JRSS-B 2022, corollary 3.3.
+    """
+    _checked(l2_squared, variance, dim)
+    squared = distance = 0.0
+    for clients, times in rounds.items():
+        spared = whole("clients", clients, 1, 2**40) * variance - SPARE
+        if not spared > 0:
+            return math.inf
+        squared += times * l2_squared / spared
+        distance += times * slack(variance, clients, dim)
+    if not distance < 1:
         return math.inf
-    ratio = math.sqrt(rounds * l2_squared / spared)
-    return analytic_epsilon(ratio, check_delta(delta) * math.exp(-distance)) + 2 * distance
+    return analytic_epsilon(math.sqrt(squared), check_delta(delta) * math.exp(-distance)) + (
+        2 * distance
+    )
+
+
+def _checked(l2_squared: float, variance: float, dim: int) -> None:
+    positive("l2_squared", l2_squared)
+    positive("variance", variance)
+    whole("dim", dim, 1, 2**40)

@@ -36,8 +36,14 @@ def analytic_delta(ratio: float, epsilon: float) -> float:
 
     Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m), m the sensitivity over the standard deviation (Balle,
     Wang, ICML 2018, theorem 8).
+
+    Raises
+    ------
+    UsageError
+        If `ratio` is not above 0, or `epsilon` is below 0.
     """
-    return max(0.0, _delta(ratio, epsilon)[0])
+    m = positive("ratio", ratio)
+    return max(0.0, _delta(m, epsilon if epsilon == 0 else positive("epsilon", epsilon))[0])
 
 
 def _delta(ratio: float, epsilon: float) -> tuple[float, float]:
@@ -74,7 +80,15 @@ def analytic_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
 
     It solves :func:`analytic_delta` ``(D / s, epsilon) = delta`` for s, with D the sensitivity, by
     bisection.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not above 0, or `delta` not below 1.
     """
+    positive("sensitivity", sensitivity)
+    positive("epsilon", epsilon)
+    check_delta(delta)
     low, high = 1e-3, 1.0
     while analytic_delta(1 / high, epsilon) > delta:
         high *= 2

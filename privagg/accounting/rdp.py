@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 
 from privagg.errors import UsageError
 
@@ -55,6 +56,10 @@ class Curve:
     adjacency: str = ZERO_OUT
 
     def __post_init__(self) -> None:
+        for name in ("orders", "values"):
+            numbers = getattr(self, name)
+            if not isinstance(numbers, tuple) or not all(isinstance(n, Real) for n in numbers):
+                raise UsageError(name, type(numbers).__name__, "a tuple of numbers")
         if not self.orders or len(self.orders) != len(self.values):
             raise UsageError("values", f"{len(self.values)} values", f"{len(self.orders)}, from 1")
         if not all(1 < order < math.inf for order in self.orders):

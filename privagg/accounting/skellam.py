@@ -6,7 +6,7 @@ each add variance v is exactly Skellam noise of variance h v.
 
 from __future__ import annotations
 
-from privagg.accounting.rdp import INTEGER_ORDERS, ZERO_OUT, Curve
+from privagg.accounting.rdp import INTEGER_ORDERS, ZERO_OUT, Curve, positive
 
 __all__ = ["skellam_bound", "skellam_curve"]
 
@@ -34,7 +34,15 @@ def skellam_bound(order: float, l2_squared: float, l1: float, variance: float) -
 def skellam_curve(
     l2_squared: float, l1: float, variance: float, adjacency: str = ZERO_OUT
 ) -> Curve:
-    """Return :func:`skellam_bound` as a curve over whole orders."""
+    """Return :func:`skellam_bound` as a curve over whole orders.
+
+    Raises
+    ------
+    UsageError
+        If a number is not above 0.
+    """
+    for name, value in (("l2_squared", l2_squared), ("l1", l1), ("variance", variance)):
+        positive(name, value)
     return Curve.of(
         lambda order: skellam_bound(order, l2_squared, l1, variance), INTEGER_ORDERS, adjacency
     )

@@ -2,7 +2,11 @@
 
 This protects from whoever sees the released sums only. A server that sees who takes part knows the
 sample, and has no amplification to reckon with. Adjacency: a client is in the population or not
-(add/remove); the noise of the round is taken to be the same.
+(add/remove).
+
+The noise of a round is taken to be the same whether or not the client is in it. It is where clients
+that are not drawn take part all the same, with zeros and their noise. Where they stay away, so does
+their noise: the variance of a sum then says something of who is in it, which is not bounded here.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from privagg.errors import UsageError
 __all__ = ["SAMPLED", "sampled_curve", "sampled_gaussian"]
 
 SAMPLED = (
-    "add/remove under Poisson sampling: against those who see released sums only, not the server"
+    "add/remove under Poisson sampling, if a round's noise is the same with and without the "
+    "client: against those who see released sums only, not the server"
 )
 
 _LARGEST = 256.0

@@ -31,6 +31,14 @@ _DEFAULTS: dict[str, Any] = {
     "adjacency": "zero-out",
 }
 
+_FLAGS = {
+    "clip": "--l2-clip",
+    "bits": "--noise-bits",
+    "epsilon and bits": "--epsilon and --noise-bits",
+    "target": "--noise",
+}
+"""What the mechanism calls these options, where the name is another."""
+
 _OPTIONS = (
     click.option(
         "--epsilon",
@@ -137,17 +145,22 @@ class PrivacyOptions:
         from privagg.protocols.secagg import private
 
         params = replace(given, clip=1.0).params(**changes)  # only the cohort of it counts
-        made = private.calibrated(
-            params,
-            self.noise,
-            clip=self.l2_clip,
-            epsilon=self.epsilon,
-            bits=self.noise_bits,
-            delta=self.delta,
-            rounds=self.rounds,
-            sampling_rate=self.sampling_rate,
-            adjacency=self.adjacency,
-        )
+        try:
+            made = private.calibrated(
+                params,
+                self.noise,
+                clip=self.l2_clip,
+                epsilon=self.epsilon,
+                bits=self.noise_bits,
+                delta=self.delta,
+                rounds=self.rounds,
+                sampling_rate=self.sampling_rate,
+                adjacency=self.adjacency,
+            )
+        except UsageError as error:
+            # The same names are other options of a round.
+            flag = _FLAGS.get(error.argument, error.argument)
+            raise UsageError(flag, error.found, error.allowed, error.hint) from None
         return made, private.private_params(made, params)
 
 

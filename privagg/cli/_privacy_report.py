@@ -27,7 +27,7 @@ def planned(report: Report, mechanism: Mechanism, params: Params, given: Privacy
         data=dict(report.data) | {"privacy": data},
         tables=[*report.tables, *tables],
         plots=[*report.plots, *plots] if report.plots else [],
-        notes=[*report.notes, *_notes(mechanism)],
+        notes=[*report.notes, *_notes(mechanism, params)],
         verdict=f"{report.verdict} {_verdict(data)}",
     )
 
@@ -54,7 +54,7 @@ def simulated(report: Report, private: PrivateResult, given: PrivacyOptions) -> 
             f"The server learned {learned}.",
             *report.notes[1:],
             f"The clients' residues {right}; sum and mean are of clipped vectors, with noise.",
-            *_notes(private.mechanism),
+            *_notes(private.mechanism, result.params),
         ],
         verdict=f"The residues of {result.count} survivors {right}. {_verdict(data)}",
     )
@@ -174,8 +174,13 @@ def _plot(curve: list[tuple[int, Guarantee]], given: PrivacyOptions, worst: Guar
     )
 
 
-def _notes(mechanism: Mechanism) -> list[str]:
+def _notes(mechanism: Mechanism, params: Params) -> list[str]:
+    fewer = (
+        "A semi-malicious server may learn a sum of fewer than it names: against it epsilon at the "
+        "worst case alone is proven."
+    )
     return [
+        *([fewer] if params.views_signed else []),
         f"Adjacency: {mechanism.target.stated}.",
         "Noise of clients that stay beyond the smallest cohort is not taken off: it lowers epsilon "
         "and adds error.",

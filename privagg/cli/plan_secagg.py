@@ -53,7 +53,8 @@ def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> N
     privacy = PrivacyOptions.take(values, given)
     for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
         if value is None:
-            raise UsageError(flag, "nothing", "a whole number")
+            hint = "For example --clients 1000 --dim 16384."
+            raise UsageError(flag, "nothing", "a whole number", hint)
     if given.weights is not None and given.max_weight is None:
         hint = "For example the largest number of examples that a client may have."
         raise UsageError("--max-weight", "nothing", "the largest weight, with --weights", hint)

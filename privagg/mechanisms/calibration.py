@@ -31,6 +31,8 @@ WRAP = 1e-4
 MAX_EXCESS = 1.02
 """Bits are chosen such that rounding costs no more than this factor in variance."""
 
+_LEAST_WRAP = 1e-200
+_MOST_BITS = 32
 _TURNS = 50
 _SMALLEST = 2.0**-8
 _LARGEST_CLIP = 2.0**28
@@ -55,7 +57,9 @@ def scale_for(
     UsageError
         If the modulus is too small for the rounding of so many clients.
     """
-    k = NormalDist().inv_cdf(1 - positive("wrap", wrap, 1.0) / 2)
+    if positive("wrap", wrap, 1.0) < _LEAST_WRAP:
+        raise UsageError("wrap", wrap, f"{_LEAST_WRAP:g} or more")
+    k = -NormalDist().inv_cdf(wrap / 2)
     room = 4.0**bits - clients * k * k
     if room <= 0:
         least = math.ceil(math.log2(clients * k * k) / 2 + 1e-9)
@@ -125,6 +129,7 @@ def calibrate(
     clients = whole("clients", clients, 1, 2**20)
     least = clients if honest is None else whole("honest", honest, 1, clients)
     clip = positive("clip", clip)
+    positive("wrap", wrap, 1.0)
     if (epsilon is None) == (multiplier is None):
         raise UsageError("epsilon", epsilon, "either epsilon or a noise multiplier")
     if kind == "poisson-binomial":
@@ -153,7 +158,7 @@ def calibrate(
         clients=clients,
         honest=least,
         clip=clip,
-        bits=32 if bits is None else bits,
+        bits=_MOST_BITS if bits is None else bits,
         scale=1.0 / clip,
         variance=1.0,
         wrap=wrap,
@@ -163,7 +168,7 @@ def calibrate(
         return _fit(start, epsilon, multiplier)
     ideal = _fit(start, epsilon, multiplier)
     deviation = math.sqrt(least * ideal.variance) / ideal.scale
-    for chosen in range(4, 32):
+    for chosen in range(4, _MOST_BITS):
         try:
             made = _scaled(replace(start, bits=chosen), deviation)
             if made.inflation**2 * (1 + 0.25 / made.variance) <= MAX_EXCESS:
@@ -189,6 +194,13 @@ def _fit(
         made = _scaled(start, deviation, checked=False)
     # More noise takes a smaller scale, which makes rounding need more noise still: no end.
     found = f"{start.bits}, where the noise that rounding needs does not fit"
+    if start.bits == _MOST_BITS:
+        raise UsageError(
+            "epsilon",
+            stated,
+            f"an epsilon that noise of {_MOST_BITS} bits proves",
+            "Raise epsilon, or take fewer rounds.",
+        )
     raise UsageError("bits", found, "more bits", "Or a larger epsilon, or fewer rounds.")
 
 

@@ -18,8 +18,10 @@ with Secure Aggregation", ICML 2021; Agarwal, Kairouz, Liu, NeurIPS 2021, for Sk
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 
 from privagg._jit import JIT
 from privagg._validate import describe, refuse_masked, whole
-from privagg.accounting.discrete_gaussian import SPARE, slack, sum_curve, sum_epsilon
+from privagg.accounting.discrete_gaussian import SPARE, rounds_epsilon, slack, sum_curve
 from privagg.accounting.rdp import Curve, positive
 from privagg.accounting.skellam import skellam_bound, skellam_curve
 from privagg.accounting.subsampling import sampled_curve, sampled_gaussian
@@ -35,7 +37,7 @@ from privagg.entropy import OS, Entropy
 from privagg.errors import CapacityError, UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.rotation import rounded, rounded_plain
-from privagg.mechanisms.guarantees import Guarantee, Target, best_of, honest_of
+from privagg.mechanisms.guarantees import Guarantee, Target, best_of, honest_of, rounds_of
 from privagg.mechanisms.integer_noise import MAX_SIGMA, integer_noise
 from privagg.mechanisms.rotation import Rotation, padded
 
@@ -47,6 +49,7 @@ KINDS = ("discrete-gaussian", "skellam")
 BETA = math.exp(-0.5)
 """A rounding whose norm is beyond the bound is drawn again: with at most this probability."""
 
+_CLIPS = (1e-100, 1e100)
 _MAX_NORM = 2.0**30
 _TRIES = 512
 _NOTHING = 1e-9
@@ -144,7 +147,10 @@ class DistributedNoise:
         whole("clients", self.clients, 1, 2**20)
         whole("honest", self.honest, 1, self.clients)
         whole("bits", self.bits, 2, 32)
-        for name in ("clip", "scale", "variance"):
+        if not _CLIPS[0] <= positive("clip", self.clip) <= _CLIPS[1]:
+            allowed = f"{_CLIPS[0]:g} to {_CLIPS[1]:g}"
+            raise UsageError("clip", self.clip, allowed, "Take other units.")
+        for name in ("scale", "variance"):
             positive(name, getattr(self, name))
         positive("wrap", self.wrap, 1.0)
         if not isinstance(self.target, Target):
@@ -248,51 +254,70 @@ class DistributedNoise:
         UsageError
             If nobody honest is left.
         """
-        honest = honest_of(survivors, coalition)
-        epsilon, proof = self.epsilon_with(honest, self.variance)
-        target = self.target
-        return Guarantee(
-            epsilon=epsilon,
-            delta=target.delta,
-            rounds=target.rounds,
-            honest=honest,
-            adjacency=target.stated,
-            sampling_rate=target.sampling_rate,
-            proof=proof,
-        )
+        rounds = {honest_of(survivors, coalition, self.clients): self.target.rounds}
+        return self.target.proved(rounds, *self._over(rounds, self.variance))
+
+    def spent(self, honest: Sequence[int]) -> Guarantee:
+        """Return what is proved after rounds with so many honest contributors each.
+
+        Parameters
+        ----------
+        honest : sequence of int
+            For each round so far: clients in its sum, less those that collude.
+
+        Raises
+        ------
+        UsageError
+            If there is no round, or nobody honest was in one.
+        """
+        rounds = rounds_of(honest, self.clients)
+        return self.target.proved(rounds, *self._over(rounds, self.variance))
 
     def epsilon_with(self, honest: int, variance: float) -> tuple[float, str]:
         """Return the epsilon that so many honest clients' noise of a variance proves, and how."""
+        return self._over({honest: self.target.rounds}, variance)
+
+    def _over(self, rounds: Mapping[int, int], variance: float) -> tuple[float, str]:
+        """Return the same for rounds, counted by the honest contributors that each had."""
+        target, dim, found = self.target, self.length, []
+        if self.kind == "discrete-gaussian" and target.sampling_rate == 1:
+            l2_squared = float(target.factor**2 * self.norm_squared)
+            exact = rounds_epsilon(l2_squared, variance, rounds, dim, target.delta)
+            apart = sum(times * slack(variance, honest, dim) for honest, times in rounds.items())
+            if apart < _NOTHING and exact < math.inf:
+                return exact, "continuous Gaussian"  # no Renyi curve of it proves less
+            found.append((exact, "continuous Gaussian"))
+        curves = [self._curve(honest, variance) for honest in rounds]
+        if any(curve is None for curve in curves):
+            return best_of(found)
+        each = [curve.times(rounds[h]) for h, curve in zip(rounds, curves, strict=True) if curve]
+        epsilon, order = reduce(add, each).best(target.delta)
+        return best_of([*found, (epsilon, f"Renyi divergence of order {order:g}")])
+
+    def _curve(self, honest: int, variance: float) -> Curve | None:
+        """Return the Renyi curve of one round; None where nothing is proved."""
         target, dim = self.target, self.length
         root = math.sqrt(self.norm_squared)
         # The norms of a difference of integers: |x|_1 <= sqrt(d) |x|_2 and <= |x|_2 squared.
         l2_squared = float(target.factor**2 * self.norm_squared)
         l1 = target.factor * min(math.sqrt(dim) * root, float(self.norm_squared))
-        whole_variance, found = honest * variance, []
+        whole_variance = honest * variance
         if self.kind == "skellam":
             if target.sampling_rate < 1:
-                curve = sampled_curve(
+                return sampled_curve(
                     lambda order: skellam_bound(order, l2_squared, l1, whole_variance),
                     target.sampling_rate,
                 )
-            else:
-                curve = skellam_curve(l2_squared, l1, whole_variance, target.stated)
-        elif target.sampling_rate < 1:
-            apart, spared = slack(variance, honest, dim), whole_variance - SPARE
-            if not (spared > 0 and apart < 1):
-                return math.inf, "none"
-            plain = sampled_gaussian(math.sqrt(spared / l2_squared), target.sampling_rate)
-            # Both distributions are off by e**(+-apart): (2 a - 1) / (a - 1) <= 3 from a = 2 on.
-            moved = tuple(value + 3 * apart for value in plain.values)
-            curve = Curve(plain.orders, moved, plain.adjacency)
-        else:
-            exact = sum_epsilon(l2_squared, variance, honest, dim, target.rounds, target.delta)
-            if target.rounds * slack(variance, honest, dim) < _NOTHING and exact < math.inf:
-                return exact, "continuous Gaussian"  # no Renyi curve of it proves less
-            found.append((exact, "continuous Gaussian"))
-            curve = sum_curve(l2_squared, l1, variance, honest, dim, target.stated)
-        epsilon, order = curve.times(target.rounds).best(target.delta)
-        return best_of([*found, (epsilon, f"Renyi divergence of order {order:g}")])
+            return skellam_curve(l2_squared, l1, whole_variance, target.stated)
+        if target.sampling_rate == 1:
+            return sum_curve(l2_squared, l1, variance, honest, dim, target.stated)
+        apart, spared = slack(variance, honest, dim), whole_variance - SPARE
+        if not (spared > 0 and apart < 1):
+            return None
+        plain = sampled_gaussian(math.sqrt(spared / l2_squared), target.sampling_rate)
+        # Both distributions are off by e**(+-apart): (2 a - 1) / (a - 1) <= 3 from a = 2 on.
+        moved = tuple(value + 3 * apart for value in plain.values)
+        return Curve(plain.orders, moved, plain.adjacency)
 
 
 def inflated(norm: float, dim: int) -> int:

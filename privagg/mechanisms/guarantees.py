@@ -8,6 +8,8 @@ the coalition that works with the server and can take its own noise off.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +26,7 @@ __all__ = [
     "best_of",
     "coalition_curve",
     "honest_of",
+    "rounds_of",
 ]
 
 ADJACENCIES = {"zero-out": ZERO_OUT, "replace": REPLACE}
@@ -63,7 +66,7 @@ class Target:
         if self.sampling_rate != 1 or isinstance(self.sampling_rate, bool):
             positive("sampling_rate", self.sampling_rate, 1.0)
         object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
-        if self.adjacency not in ADJACENCIES:
+        if not isinstance(self.adjacency, str) or self.adjacency not in ADJACENCIES:
             raise UsageError("adjacency", self.adjacency, " or ".join(ADJACENCIES))
         if self.sampling_rate < 1 and self.adjacency != "zero-out":
             raise UsageError("adjacency", self.adjacency, "zero-out with a sampling rate below 1")
@@ -77,6 +80,18 @@ class Target:
     def factor(self) -> int:
         """How many times one vector's norm two adjacent inputs differ by."""
         return 2 if self.adjacency == "replace" else 1
+
+    def proved(self, rounds: Mapping[int, int], epsilon: float, proof: str) -> Guarantee:
+        """Return the guarantee of rounds, counted by the honest contributors that each had."""
+        return Guarantee(
+            epsilon=epsilon,
+            delta=self.delta,
+            rounds=sum(rounds.values()),
+            honest=min(rounds),
+            adjacency=self.stated,
+            sampling_rate=self.sampling_rate,
+            proof=proof,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +107,7 @@ class Guarantee:
     rounds : int
         Rounds composed.
     honest : int
-        Clients whose noise is counted in each round.
+        Clients whose noise is counted in each round; the fewest, where rounds differ.
     adjacency : str
         What two inputs differ in.
     sampling_rate : float
@@ -120,6 +135,9 @@ class Noisy(Protocol):
     def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
         """Return the guarantee with so many clients in the sum, of whom some collude."""
 
+    def spent(self, honest: Sequence[int]) -> Guarantee:
+        """Return the guarantee after rounds with so many honest contributors each."""
+
 
 def best_of(found: list[tuple[float, str]]) -> tuple[float, str]:
     """Return the least epsilon with its proof; NaN and none count as infinite."""
@@ -127,16 +145,30 @@ def best_of(found: list[tuple[float, str]]) -> tuple[float, str]:
     return min(known, default=(math.inf, "none"), key=lambda pair: pair[0])
 
 
-def honest_of(survivors: int, coalition: int) -> int:
+def honest_of(survivors: int, coalition: int, clients: int) -> int:
     """Return how many of the survivors do not collude.
 
     Raises
     ------
     UsageError
-        If that is not at least one.
+        If that is not at least one, or there are more survivors than `clients`.
     """
-    stayed = whole("survivors", survivors, 1, 2**40)
+    stayed = whole("survivors", survivors, 1, clients)
     return stayed - whole("coalition", coalition, 0, stayed - 1)
+
+
+def rounds_of(honest: Sequence[int], clients: int) -> dict[int, int]:
+    """Return how many rounds had how many honest contributors.
+
+    Raises
+    ------
+    UsageError
+        If there is no round, or one had none, or more than `clients`.
+    """
+    if isinstance(honest, str | bytes) or not isinstance(honest, Sequence) or not honest:
+        found = "none" if isinstance(honest, Sequence) else type(honest).__name__
+        raise UsageError("honest", found, "a list with a whole number for each round")
+    return dict(Counter(whole("honest", one, 1, clients) for one in honest))
 
 
 def coalition_curve(
@@ -153,7 +185,14 @@ def coalition_curve(
     most : int
         The largest coalition; below `survivors`.
     points : int
-        At most so many sizes, evenly spread, the ends among them.
+        At most so many sizes, from 2, evenly spread, the ends among them.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
-    sizes = sorted({round(most * step / max(points - 1, 1)) for step in range(points)})
+    whole("most", most, 0, whole("survivors", survivors, 1, 2**40) - 1)
+    steps = whole("points", points, 2, 2**20) - 1
+    sizes = sorted({round(most * step / steps) for step in range(points)})
     return [(size, noisy.guarantee(survivors, size)) for size in sizes]

@@ -15,8 +15,11 @@ Secure Aggregation", ICML 2022.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from fractions import Fraction
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,7 @@ from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms._kernels.coins import tossed, tossed_plain
 from privagg.mechanisms.distributed import NoisySum, NoisyWords, checked_sum, clipped_to
-from privagg.mechanisms.guarantees import Guarantee, Target, honest_of
+from privagg.mechanisms.guarantees import Guarantee, Target, honest_of, rounds_of
 from privagg.mechanisms.rotation import Rotation, padded
 
 __all__ = ["MAX_THETA", "REACH", "PoissonBinomial", "calibrate_poisson_binomial"]
@@ -145,9 +148,8 @@ class PoissonBinomial:
         outside = np.abs(share) > 1
         np.clip(share, -1.0, 1.0, out=share)
         top = self.theta * 2.0**32
-        moves = np.trunc(share * top).astype(np.int64)
-        while int((moves * moves).sum()) > self.energy * top * top:
-            moves -= np.sign(moves)  # a float's last digit: towards fair coins
+        limit = Fraction(self.energy) * Fraction(top) ** 2
+        moves = moved_back(np.trunc(share * top).astype(np.int64), limit)
         thresholds = (moves + _HALF).astype(np.uint32)
         out = np.empty(self.length, np.int64)
         draws = Draws(entropy)
@@ -172,18 +174,34 @@ class PoissonBinomial:
 
     def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
         """Return what is proved when `survivors` are in each round's sum, and some collude."""
-        honest, target = honest_of(survivors, coalition), self.target
-        curve = _curve(self.trials, self.theta, honest, self.energy).times(target.rounds)
-        epsilon, order = curve.best(target.delta)
-        return Guarantee(
-            epsilon=epsilon,
-            delta=target.delta,
-            rounds=target.rounds,
-            honest=honest,
-            adjacency=target.stated,
-            sampling_rate=target.sampling_rate,
-            proof=f"Renyi divergence of order {order:g}",
-        )
+        return self._over({honest_of(survivors, coalition, self.clients): self.target.rounds})
+
+    def spent(self, honest: Sequence[int]) -> Guarantee:
+        """Return what is proved after rounds with so many honest contributors each."""
+        return self._over(rounds_of(honest, self.clients))
+
+    def _over(self, rounds: Mapping[int, int]) -> Guarantee:
+        curves = [
+            _curve(self.trials, self.theta, honest, self.energy).times(times)
+            for honest, times in rounds.items()
+        ]
+        epsilon, order = reduce(add, curves).best(self.target.delta)
+        return self.target.proved(rounds, epsilon, f"Renyi divergence of order {order:g}")
+
+
+def squared_norm(moves: NDArray[np.int64]) -> int:
+    """Return the exact sum of squares of integers up to 2**30, which 64 bits may not hold."""
+    size = np.abs(moves)
+    high, low = size >> 15, size & 0x7FFF
+    parts = int((high * high).sum()), int((high * low).sum()), int((low * low).sum())
+    return (parts[0] << 30) + (parts[1] << 16) + parts[2]
+
+
+def moved_back(moves: NDArray[np.int64], limit: Fraction | float) -> NDArray[np.int64]:
+    """Return integers whose squared norm is within a limit, towards 0 by a float's last digit."""
+    while squared_norm(moves) > limit:
+        moves = moves - np.sign(moves)
+    return moves
 
 
 @lru_cache(maxsize=64)
@@ -270,6 +288,7 @@ def _fit(
                 break
         if high <= low * _APART:
             break
-        guess = theta * (epsilon * _AIM / found) ** 0.9
+        # Where delta alone suffices, epsilon says nothing about the next guess.
+        guess = theta * (epsilon * _AIM / found) ** 0.9 if found else high
         theta = guess if low < guess < high else math.sqrt(low * high)
     return None if best is None else with_theta(best)

@@ -13,13 +13,14 @@ depend on the vectors; a fresh seed in each round sees to that.
 from __future__ import annotations
 
 import hashlib
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privagg import prg
 from privagg._jit import JIT
-from privagg._validate import whole
+from privagg._validate import describe, whole
 from privagg.errors import UsageError
 from privagg.mechanisms._kernels.rotation import transformed, transformed_plain
 
@@ -66,13 +67,13 @@ class Rotation:
     def forward(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return H D x: ``(length,)`` from ``(dim,)``."""
         out = np.zeros(self.length)
-        out[: self.dim] = vector
+        out[: self.dim] = _checked("vector", vector, self.dim)
         np.negative(out, out=out, where=self._minus)
         return self._transform(out)
 
     def inverse(self, rotated: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the x of H D x: ``(dim,)`` from ``(length,)``; what was padded is left out."""
-        out = self._transform(np.array(rotated, np.float64))
+        out = self._transform(_checked("rotated", rotated, self.length).astype(np.float64))
         np.negative(out, out=out, where=self._minus)
         return out[: self.dim]
 
@@ -83,3 +84,10 @@ class Rotation:
             transformed_plain(values)
         values *= self.length**-0.5
         return values
+
+
+def _checked(name: str, values: Any, size: int) -> NDArray[Any]:
+    numbers = isinstance(values, np.ndarray) and values.dtype.kind in "iuf"
+    if not numbers or values.shape != (size,):
+        raise UsageError(name, describe(values), f"a ({size},) array of numbers")
+    return cast(NDArray[Any], values)

@@ -90,6 +90,42 @@ def test_nonsense_is_refused():
         gaussian_curve(1.0).times(0)
 
 
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "x", None])
+def test_numbers_that_prove_nothing_are_refused(bad):
+    calls = [
+        lambda: analytic_delta(bad, 1.0),
+        lambda: analytic_epsilon(bad, 1e-6),
+        lambda: analytic_sigma(bad, 1.0, 1e-6),
+        lambda: analytic_sigma(1.0, bad, 1e-6),
+        lambda: analytic_sigma(1.0, 1.0, bad),
+        lambda: skellam_curve(bad, 1.0, 1.0),
+        lambda: skellam_curve(1.0, bad, 1.0),
+        lambda: skellam_curve(1.0, 1.0, bad),
+        lambda: sum_curve(bad, 1.0, 1.0, 2, 1),
+        lambda: sum_curve(1.0, bad, 1.0, 2, 1),
+        lambda: sum_curve(1.0, 1.0, bad, 2, 1),
+        lambda: sum_curve(1.0, 1.0, 1.0, bad, 1),
+        lambda: sum_curve(1.0, 1.0, 1.0, 2, bad),
+        lambda: sum_epsilon(bad, 9.0, 2, 1, 1, 1e-6),
+        lambda: sum_epsilon(1.0, bad, 2, 1, 1, 1e-6),
+        lambda: sum_epsilon(1.0, 9.0, bad, 1, 1, 1e-6),
+        lambda: sum_epsilon(1.0, 9.0, 2, bad, 1, 1e-6),
+        lambda: sum_epsilon(1.0, 9.0, 2, 1, bad, 1e-6),
+        lambda: sum_epsilon(1.0, 9.0, 2, 1, 1, bad),
+    ]
+    if bad != 0 or bad is None:
+        calls.append(lambda: analytic_delta(1.0, bad))
+    for call in calls:
+        with pytest.raises(UsageError):
+            call()
+    with pytest.raises(UsageError):
+        Curve((2.0,), bad)
+    for orders in (("x",), [2.0], None):
+        with pytest.raises(UsageError, match="orders"):
+            Curve(orders, (1.0,))
+    assert 0 < analytic_delta(1.0, 0) < 1
+
+
 def test_sampling_never_costs_and_the_general_bound_is_above_the_exact_one():
     exact = sampled_gaussian(1.2, 0.02)
     general = sampled_curve(lambda order: order / (2 * 1.2**2), 0.02)

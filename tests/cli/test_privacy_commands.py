@@ -114,6 +114,38 @@ def test_what_does_not_go_together_is_refused(call, command, args, flag):
     assert flag in call(*command, *args, code=2)
 
 
+def test_a_semi_malicious_round_proves_the_worst_case_alone(run, capsys):
+    sparse = ("--graph", "sparse", "--threat", "semi-malicious", "--epsilon", 4)
+    for more, said in ((sparse, True), (("--epsilon", 4), False)):
+        assert run(*PLAN, *more) == 0
+        assert ("semi-malicious server may learn" in capsys.readouterr().out) is said
+
+
+def test_sampling_says_what_it_takes_for_granted(call):
+    privacy = call(*PLAN, "--epsilon", 4, "--sampling-rate", 0.5)["privacy"]
+    assert "same with and without the client" in privacy["adjacency"]
+
+
+def test_a_plan_without_a_cohort_says_what_is_missing(call):
+    said = call("plan", "secagg", "--epsilon", 4, "--rounds", 100, code=2)
+    assert "--clients 1000 --dim 16384" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "flag"),
+    [
+        (("--l2-clip", "inf"), "--l2-clip: found inf"),
+        (("--l2-clip", "1e-300"), "--l2-clip: found 1e-300"),
+        (("--l2-clip", "1e300"), "--l2-clip: found 1e+300"),
+        (("--noise-bits", 2), "--noise-bits: found 2"),
+        (("--noise", "poisson-binomial", "--sampling-rate", 0.5), "--noise: found zero-out"),
+        (("--rounds", 10**9), "--epsilon and --noise-bits: found"),
+    ],
+)
+def test_the_options_at_fault_are_named(call, args, flag):
+    assert flag in call(*SIMULATE, "--epsilon", 1, *args, code=2)
+
+
 @pytest.mark.parametrize("args", [("--misbehave", "list"), ("--streamed", "--sum-out", "x.npy")])
 def test_lies_and_streams_have_no_noise(call, args):
     assert "--epsilon" in call(*SIMULATE, "--epsilon", 1, *args, code=2)

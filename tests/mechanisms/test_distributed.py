@@ -99,6 +99,14 @@ def test_rotations_are_checked(dim, seed):
         Rotation(dim, seed)
 
 
+@pytest.mark.parametrize("bad", [np.ones(5), np.ones(1), np.ones((2, 2)), [1.0] * 4, np.array("a")])
+def test_what_is_rotated_is_checked(bad):
+    with pytest.raises(UsageError, match="vector"):
+        Rotation(4, SEED).forward(bad)
+    with pytest.raises(UsageError, match="rotated"):
+        Rotation(4, SEED).inverse(bad)
+
+
 def test_kernels_and_plain_numpy_agree(monkeypatch):
     made = [small(kind) for kind in ALL]
     x = vectors(1, 100)[0]
@@ -288,6 +296,20 @@ def test_sums_are_checked(words):
         small("skellam").decode(words, count=20, seed=SEED)
 
 
+def test_thresholds_beyond_the_energy_are_moved_back_though_64_bits_do_not_hold_their_norm():
+    made = PoissonBinomial(dim=4096, clients=50, honest=50, clip=1.0, trials=4, theta=0.25)
+    moves = np.full(4096, 2**30, np.int64)
+    moves[::3] *= -1
+    assert coins.squared_norm(moves) == 4096 * 2**60  # which wraps to 0
+    odd = np.array([3, -(2**15), 2**30 - 1, -(2**15) - 1])
+    assert coins.squared_norm(odd) == sum(int(one) ** 2 for one in odd)
+    limit = made.energy * (made.theta * 2.0**32) ** 2
+    over = np.full(4096, math.isqrt(int(limit / 4096)) + 3, np.int64)
+    assert coins.squared_norm(over) > limit
+    within = coins.moved_back(over, limit)
+    assert coins.squared_norm(within) <= limit < coins.squared_norm(within + 1)
+
+
 def test_heads_beyond_the_coins_are_refused():
     made = small("poisson-binomial")
     words = np.full(128, 20 * made.trials)
@@ -319,13 +341,28 @@ def test_coordinates_beyond_the_reach_are_counted():
         {"bits": 33},
         {"adjacency": "other"},
         {"adjacency": "replace", "sampling_rate": 0.5},
+        {"adjacency": ["zero-out"]},
         {"wrap": 0.0},
+        {"wrap": 1e-300},
+        {"wrap": "x"},
+        {"clip": 1e-300},
+        {"clip": 1e300},
         {"clients": 0},
     ],
 )
 def test_arguments_are_checked(changes):
-    with pytest.raises(UsageError):
+    name = next(iter(changes))
+    with pytest.raises(UsageError, match="adjacency" if "adjacency" in changes else name[:7]):
         small("discrete-gaussian", **changes)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_delta_that_suffices_alone_and_rounds_beyond_any_noise(kind):
+    if kind != "skellam":  # whose Renyi curve proves nothing there
+        assert small(kind, delta=0.9999).guarantee(15).epsilon <= 3
+    if kind != "poisson-binomial":
+        with pytest.raises(UsageError, match="epsilon"):
+            small(kind, rounds=10**6)
 
 
 def test_too_few_bits_name_what_would_do():
@@ -344,6 +381,12 @@ def test_fields_are_checked():
             dataclasses.replace(made, **changes)
     with pytest.raises(UsageError, match="coalition"):
         made.guarantee(5, 5)
+    for call in (made.guarantee, lambda count: made.spent([count])):
+        with pytest.raises(UsageError, match="1 to 20"):  # clients that are not there add no noise
+            call(21)
+    for most, points in ((20, 3), (-1, 3), ("3", 3), (3, 1), (3, "x")):
+        with pytest.raises(UsageError, match=r"most|points"):
+            coalition_curve(made, 20, most, points=points)
     with pytest.raises(UsageError, match="theta"):
         PoissonBinomial(dim=4, clients=2, honest=2, clip=1.0, trials=2, theta=0.3, target=Target())
 

@@ -125,3 +125,30 @@ def test_a_prime_field_holds_no_residues():
     params = lightsecagg.Params.recommend(clients=12, dim=50)
     with pytest.raises(UsageError, match="ring"):
         replace(params, encoding=Encoding(kind="ring", value_bits=8))
+
+
+def test_seeded_noise_is_marked_insecure_though_the_round_is_not():
+    params = cohort(clients=4, dim=4)
+    mechanism = calibrated(params, epsilon=8.0, delta=1e-5)
+    seeded = run_private(params, mechanism, np.ones((4, 4)), entropy=entropy.from_seed(1))
+    assert seeded.result.insecure_seed
+    assert not run_private(params, mechanism, np.ones((4, 4))).result.insecure_seed
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("params", None),
+        ("mechanism", None),
+        ("vectors", None),
+        ("vectors", []),
+        ("vectors", 3),
+        ("entropy", 3),
+    ],
+)
+def test_arguments_of_a_private_round_are_checked(name, bad):
+    params = cohort(clients=4, dim=4)
+    mechanism = calibrated(params, epsilon=8.0, delta=1e-5)
+    given = {"params": params, "mechanism": mechanism, "vectors": np.ones((4, 4))} | {name: bad}
+    with pytest.raises(UsageError, match=name):
+        run_private(**given)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import describe
 from privagg.encoding import Encoding
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
@@ -45,6 +46,10 @@ def private_params(mechanism: Mechanism, params: Params) -> Params:
         If the round can end with fewer honest inputs than the noise is calibrated to, or more
         clients than the modulus is.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "Params of a round")
+    if not isinstance(mechanism, Mechanism):
+        raise UsageError("mechanism", type(mechanism).__name__, "one of calibrated()")
     if params.honest_inputs < mechanism.honest:
         raise UsageError(
             "mechanism.honest",
@@ -89,6 +94,8 @@ class NoisyInputs(Sequence[NDArray[Any]]):
     ----------
     structure : Structure
         Names, shapes and dtypes of a client's item.
+    insecure : bool
+        Whether the noise comes from a seed, and so is known to whoever knows it.
     clipped : set of int
         Clients whose vector was beyond the clip: only a simulation may know this.
     """
@@ -100,11 +107,22 @@ class NoisyInputs(Sequence[NDArray[Any]]):
         seed: bytes,
         entropy: Entropy = OS,
     ) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise UsageError("mechanism", type(mechanism).__name__, "one of calibrated()")
+        if (
+            not hasattr(vectors, "__getitem__")
+            or not hasattr(vectors, "__len__")
+            or not len(vectors)
+        ):
+            raise UsageError("vectors", describe(vectors), "a vector for each client")
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", describe(entropy), "an Entropy")
         self._mechanism = mechanism
         self._vectors = vectors
         self._seed = seed
         self._entropy = entropy
         self.structure = Structure.of(vectors[0])
+        self.insecure = bool(entropy.insecure)
         self.clipped: set[int] = set()
 
     def __len__(self) -> int:
@@ -169,8 +187,9 @@ def finish(result: Result, mechanism: Mechanism, inputs: NoisyInputs, seed: byte
     plain = np.zeros(mechanism.dim)
     for client in survivors:
         plain += inputs.plain(client)
+    seeded = result.insecure_seed or inputs.insecure
     return PrivateResult(
-        result=result,
+        result=replace(result, insecure_seed=seeded),
         mechanism=mechanism,
         noisy=noisy,
         sum=inputs.structure.unflatten(noisy.total, widen=True),
@@ -204,7 +223,8 @@ def run_private(
     rotation_seed : bytes, optional
         The public seed of this round's rotation; drawn if left out. Never the same in two rounds.
     entropy : Entropy
-        Of the noise. A seeded one makes the noise known to whoever knows the seed.
+        Of the noise. A seeded one makes the noise known to whoever knows the seed; the result's
+        `insecure_seed` says so.
     settings
         As for :func:`privagg.protocols.secagg.run`; no `weights`.
 
@@ -220,6 +240,7 @@ def run_private(
     if settings.get("weights") is not None:
         raise UsageError("weights", "some", "none", "A weight would change what a client may move.")
     seed = OS.take(SEED_BYTES) if rotation_seed is None else rotation_seed
+    carried = private_params(mechanism, params)
     inputs = NoisyInputs(mechanism, vectors, seed, entropy)
-    result = run(private_params(mechanism, params), inputs, **settings)
+    result = run(carried, inputs, **settings)
     return finish(result, mechanism, inputs, seed)
