@@ -13,6 +13,9 @@ from privagg.errors import UsageError
 
 __all__ = ["secagg"]
 
+_USUAL = {"clients": 1000, "dim": 16384}
+"""What is planned for where the command line does not say; it is said on stderr."""
+
 
 @command(
     "secagg",
@@ -20,7 +23,7 @@ __all__ = ["secagg"]
         "privagg plan secagg --clients 1000 --dim 1000000",
         "privagg plan secagg --clients 1000 --dim 1000000 --graph sparse --corrupt 0.1",
         "privagg plan secagg --clients 100 --dim 50000 --clip 1 --max-weight 500",
-        "privagg plan secagg --clients 1000 --dim 16384 --epsilon 4 --delta 1e-6 --rounds 100",
+        "privagg plan secagg --epsilon 4 --delta 1e-6 --rounds 100",
         "privagg plan secagg --clients 1000 --dim 100000 --dropout 0.3 --protocol compare",
     ],
     plots=True,
@@ -49,12 +52,12 @@ def secagg(protocol: str, calibrate: bool, options: Options, **values: Any) -> N
     from privagg.cli import _secagg_costs, _secagg_plan
     from privagg.protocols import secagg as bonawitz
 
+    for name, usual in _USUAL.items():
+        if values[name] is None:
+            note(options, f"No --{name} given: planned for {usual}.")
+            values[name] = usual
     given = RoundOptions.take(values)
     privacy = PrivacyOptions.take(values, given)
-    for flag, value in (("--clients", given.clients), ("--dim", given.dim)):
-        if value is None:
-            hint = "For example --clients 1000 --dim 16384."
-            raise UsageError(flag, "nothing", "a whole number", hint)
     if given.weights is not None and given.max_weight is None:
         hint = "For example the largest number of examples that a client may have."
         raise UsageError("--max-weight", "nothing", "the largest weight, with --weights", hint)

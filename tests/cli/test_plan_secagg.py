@@ -115,8 +115,6 @@ def test_given_neighbours_are_checked(plan):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), "--clients"),
-        (("--clients", 10), "--dim"),
         ((*QUICK, "--weights", "n"), "--max-weight"),
         ((*QUICK, "--corrupt", 0.6, "--dropout", 0.5), "dropout <= "),
         ((*QUICK, "--graph", "sparse", "--corrupt", 0.55, "--dropout", 0.4), "corrupt <= "),
@@ -129,6 +127,15 @@ def test_what_is_infeasible_is_refused_with_what_is_feasible(plan, args, words):
     error = plan(*args, code=2)["error"]
     assert error["exit_code"] == 2
     assert words in error["message"]
+
+
+def test_a_cohort_is_supposed_where_none_is_given_and_said(run, capsys):
+    assert run("plan", "secagg", "--no-calibrate", "--json") == 0
+    shown = capsys.readouterr()
+    data = json.loads(shown.out)
+    assert (data["clients"], data["dim"]) == (1000, 16384)
+    assert "No --clients given: planned for 1000." in shown.err
+    assert "No --dim given: planned for 16384." in shown.err
 
 
 def test_weights_cost_one_coordinate(plan):
