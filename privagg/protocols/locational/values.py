@@ -113,6 +113,9 @@ class Value(ABC):
         """The ends that *low* and *high* stand for."""
         return 0.0, 1.0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()})"
+
 
 class Presence(Value):
     """No value: how many respondents are in each region."""
