@@ -175,9 +175,12 @@ def mean_reply(
         for name, array in model.items():
             moved = mean[at : at + array.size].reshape(array.shape) * ranges.clip_of(name)
             new = array + moved
-            arrays[name] = np.asarray(
-                new, array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-            )
+            dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+            if array.size and np.abs(new).max() > np.finfo(dtype).max:
+                raise UsageError(
+                    f"arrays[{name!r}]", "a mean too large", f"numbers that fit {dtype}"
+                )
+            arrays[name] = np.asarray(new, dtype)
             at += array.size
     metrics = {
         name: float(value) * magnitude
