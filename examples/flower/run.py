@@ -66,6 +66,8 @@ def main() -> None:
             simulate(secure=choice, nodes=options.nodes, rounds=options.rounds)
             for choice in (False, True)
         )
+    if len(secure["accuracy"]) <= options.rounds or not secure["model"]:
+        sys.exit("; ".join(secure["failures"]))
     apart = max(
         float(np.abs(plain["model"][name] - secure["model"][name]).max()) for name in plain["model"]
     )

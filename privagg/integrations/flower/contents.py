@@ -168,6 +168,11 @@ def mean_reply(
         The sum of their weights.
     model : dict of name to array
         The parameters that all were given. Floats keep their dtype; means of integers are float64.
+
+    Raises
+    ------
+    UsageError
+        If a new parameter does not fit its dtype: it is not made infinite.
     """
     arrays: Arrays = {}
     at = 0
