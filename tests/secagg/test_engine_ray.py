@@ -112,7 +112,7 @@ def test_the_masks_are_added_up_by_ranges_in_the_actors(engine, monkeypatch):
     found = secagg.run(params, inputs(params), engine=engine, dropouts={1: "masked-input"})
     assert found.exact
     ((spans, streams),) = asked
-    assert spans == [(0, 8192), (8192, 16384), (16384, 20000)]
+    assert spans == [(0, 12288), (12288, 20000)]
     assert streams == 5 + 5
     assert engine.elsewhere > 0
 
