@@ -362,6 +362,26 @@ def test_malformed_replies_leave_a_node_out():
     assert grid.reports[0].failures["a reply that is refused"] == 1
 
 
+@pytest.mark.parametrize("stage", ["advertise-keys", "share-keys", "masked-input"])
+def test_a_node_that_echoes_the_server_does_not_end_the_run(stage):
+    """What it sends decodes: it is a message of the round, but not one of a client."""
+    asked = {}
+
+    def before(number, at, message):
+        asked[number] = message.content[KEY].get("data")
+        return message
+
+    def after(number, at, reply):
+        if (number, at) == (3, stage):
+            reply.content[KEY]["data"] = asked[number]
+        return reply
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 5, before=before, after=after)
+    grid, _ = start(inner)
+    assert grid.reports[0].count == 4
+    assert grid.reports[0].failures["a reply that is refused"] == 1
+
+
 def test_an_abort_is_raised_where_asked():
     inner = local.LocalGrid(
         local.message_api_app(local.mod()),
