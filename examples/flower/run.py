@@ -54,6 +54,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
+    if options.nodes < 5 or options.rounds < 1:
+        parser.error("at least 5 nodes, so that one may be lost, and one round")
     with tempfile.TemporaryDirectory() as folder:
         identities = [keys.Identity.generate() for _ in range(options.nodes)]
         for number, identity in enumerate(identities):
@@ -64,6 +66,8 @@ def main() -> None:
             simulate(secure=choice, nodes=options.nodes, rounds=options.rounds)
             for choice in (False, True)
         )
+    if len(secure["accuracy"]) <= options.rounds or not secure["model"]:
+        sys.exit("; ".join(secure["failures"]))
     apart = max(
         float(np.abs(plain["model"][name] - secure["model"][name]).max()) for name in plain["model"]
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from privagg import keys
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError, UsageError
 from privagg.integrations._tensors import Layout, Model, gradients, load, model_digest, tensors
@@ -25,8 +26,9 @@ class SecureAverager:
     """What all parties of a federated training agree on; it makes both halves of each round.
 
     Guarantee: that of :class:`secagg.Client` and :class:`secagg.Server` under ``params.threat``.
-    The masks are bound to the digest of the model that a client was given (all of it, frozen
-    tensors too), so that a server which gives one client another model gets no sum. The mean itself
+    The masks are bound to the layout and to the digest of the model that a client was given (all of
+    it, frozen tensors too), so that a server which gives one client another model gets no sum, nor
+    do parties that take other tensors, or in another order, for the same. The mean itself
     is not hidden, and says something about who is in it: see :mod:`privagg.integrations.opacus`.
 
     Parameters
@@ -102,8 +104,13 @@ class SecureAverager:
         **settings
             ``session``, ``round_number``, ``entropy``, ``workers`` of :class:`secagg.Server`.
         """
-        party = secagg.Server(self.params, roster=roster, model=model_digest(model), **settings)
+        party = secagg.Server(self.params, roster=roster, model=self.digest(model), **settings)
         return AveragingServer(self, party)
+
+    def digest(self, model: Model) -> bytes:
+        """Return the 32 bytes that masks are bound to: of the layout and all of the model."""
+        layout = self.layout.describe().encode()
+        return keys.digest(b"privagg averaged model", layout, model_digest(model))
 
 
 _METHODS: dict[type[Message], str] = {
@@ -159,18 +166,49 @@ class AveragingClient:
             hint = "Keep a copy before training: copy.deepcopy(model.state_dict())."
             raise UsageError("before", "the same memory as after", "a copy from before", hint)
         change = layout.flatten(became) - layout.flatten(was)
-        self._contribute(change, weight, model_digest(before))
+        self._contribute(change, weight, self._averager.digest(before))
 
-    def gradient(self, model: nn.Module, *, weight: int = 1, missing: Any = "refuse") -> None:
+    def gradient(
+        self,
+        model: nn.Module,
+        *,
+        weight: int = 1,
+        missing: Any = "refuse",
+        before: Model | None = None,
+    ) -> None:
         """Contribute the gradients that a module has after ``backward()``.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            After ``backward()``.
+        weight : int
+            The number of examples, where the round is weighted.
+        missing : {"refuse", "zero"}
+            As in :func:`gradients`.
+        before : torch.nn.Module or mapping, optional
+            All of the model that the server gave, as in :meth:`update`; `model` itself if left out.
+            A module that learns in its forward pass (batch norm's running means) needs it.
 
         Raises
         ------
         UsageError
-            As :func:`gradients` and :meth:`Layout.flatten`.
+            As :func:`gradients` and :meth:`Layout.flatten`; or if the module learns in its forward
+            pass and `before` is left out.
         """
         found = gradients(model, missing=missing)
-        self._contribute(self._averager.layout.flatten(found), weight, model_digest(model))
+        if before is None:
+            for name, part in model.named_modules():
+                if part.training and getattr(part, "track_running_stats", False):
+                    raise UsageError(
+                        "before",
+                        f"none, where {name or 'the module'} has changed its running statistics",
+                        "a copy of what the server gave",
+                        "Keep it before the forward pass: copy.deepcopy(model.state_dict()).",
+                    )
+            before = model
+        averager = self._averager
+        self._contribute(averager.layout.flatten(found), weight, averager.digest(before))
 
     def _contribute(self, vector: NDArray[Any], weight: int, digest: bytes) -> None:
         if self._update is not None:

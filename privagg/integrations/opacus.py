@@ -35,11 +35,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
-from torch import nn, optim
-from torch.utils.data import DataLoader
 
 from privagg._validate import whole
 from privagg.errors import PrivaggError, UsageError
+
+try:
+    from torch import nn, optim
+    from torch.utils.data import DataLoader
+except ImportError:
+    raise UsageError(
+        "torch", "not installed", "PyTorch", "Install it: pip install 'privagg[torch]'"
+    ) from None
 
 __all__ = ["BudgetSpent", "Prepared", "PrivateClient", "Spent", "noise_in_sum", "total"]
 

@@ -352,6 +352,46 @@ def test_a_round_of_gradients_makes_the_optimisers_step():
     )
 
 
+def test_gradients_of_a_module_that_learns_in_its_forward_pass():
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    layout = Layout.of(tensors(model, trainable_only=True))
+    averager = averager_of(layout, 3, clip=20.0)
+    server = averager.server(model)
+    clients, expected = {}, []
+    for index in range(3):
+        local = copy.deepcopy(model)
+        local(torch.eye(3) * (index + 1)).pow(2).sum().backward()
+        expected.append(layout.flatten(adapter.gradients(local)))
+        clients[index] = averager.client()
+        with pytest.raises(UsageError, match="before: found none, where 1 has changed"):
+            clients[index].gradient(local)
+        clients[index].gradient(local, before=model.state_dict())
+    play(server, clients)
+    np.testing.assert_allclose(layout.flatten(server.mean()), np.mean(expected, 0), atol=1e-5)
+    model.eval()
+    averager.client().gradient(model, missing="zero")
+
+
+@pytest.mark.parametrize("other", [{"names": "?"}, {"where": lambda name, _: name != "a"}])
+def test_parties_that_take_other_tensors_get_no_sum(other):
+    """Two of three tensors of one size, or all in another order: the vectors are as long."""
+    base = nn.ParameterDict({name: nn.Parameter(torch.zeros(30)) for name in "abc"})
+    ours, theirs = tensors(base, where=lambda name, _: name != "c"), tensors(base, **other)
+    if len(theirs) == 3:
+        ours, theirs = dict(theirs), dict(reversed(theirs.items()))
+    averagers = [averager_of(Layout.of(taken), 3) for taken in (ours, ours, theirs)]
+    server, clients = averagers[0].server(base), {}
+    after = {name: torch.full((30,), 0.1 * place) for place, name in enumerate("abc")}
+    for index, averager in enumerate(averagers):
+        clients[index] = averager.client()
+        clients[index].update(base, after)
+    mixed = averagers[0].layout.flatten(after) * 2 + averagers[2].layout.flatten(after)
+    with suppress(PeerError):  # noise may also be no sum at all
+        play(server, clients)
+        found = averagers[0].layout.flatten(server.mean())
+        assert np.abs(found - mixed / 3).max() > 0.1
+
+
 def shown_another_model(**more):
     """One of four clients is given other weights, in a frozen tensor that is not averaged."""
     model = Net()

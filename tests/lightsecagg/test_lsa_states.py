@@ -178,5 +178,7 @@ def test_calls_out_of_place_are_usage_errors():
             call()
     with pytest.raises(UsageError, match="Decode it first"):
         play.server.receive(0, b"bytes")
+    with pytest.raises(PeerError, match="Start, which only servers send"):
+        play.server.receive(0, Play(active(5)).server.message_for(0))
     with pytest.raises(UsageError, match="a client's index"):
         play.server.receive(True, messages.decode(play.up[Phase.UNMASKING, 0], play.params, peer=0))

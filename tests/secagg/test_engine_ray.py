@@ -44,7 +44,7 @@ def rays_own_warnings():
 def joined():
     """Ray on this machine; return its address."""
     with rays_own_warnings():
-        settings = {"num_cpus": 5, "include_dashboard": False, "log_to_driver": False}
+        settings = {"num_cpus": 4, "include_dashboard": False, "log_to_driver": False}
         ray.init("local", logging_level="ERROR", **settings)
     yield ray.get_runtime_context().gcs_address
     with rays_own_warnings():
@@ -53,7 +53,7 @@ def joined():
 
 @pytest.fixture(scope="module")
 def engine(joined):
-    with RayEngine(3) as made:
+    with RayEngine(2) as made:
         yield made
     assert ray.is_initialized()  # it was there before
 
@@ -112,7 +112,7 @@ def test_the_masks_are_added_up_by_ranges_in_the_actors(engine, monkeypatch):
     found = secagg.run(params, inputs(params), engine=engine, dropouts={1: "masked-input"})
     assert found.exact
     ((spans, streams),) = asked
-    assert spans == [(0, 8192), (8192, 16384), (16384, 20000)]
+    assert spans == [(0, 12288), (12288, 20000)]
     assert streams == 5 + 5
     assert engine.elsewhere > 0
 
@@ -137,8 +137,8 @@ def test_an_actor_that_is_killed_in_a_round_is_told(joined):
 
 
 def test_what_the_cluster_does_not_have_is_refused(engine, tmp_path):
-    with pytest.raises(UsageError, match=r"workers: found 6; allowed: at most the cluster's 5"):
-        RayEngine(6)
+    with pytest.raises(UsageError, match=r"workers: found 5; allowed: at most the cluster's 4"):
+        RayEngine(5)
     with pytest.raises(UsageError, match="has joined Ray"):
         RayEngine(1, address="192.0.2.1:6379")
     for wrong in (0, True, "two", 1.5):
@@ -246,7 +246,7 @@ def test_ctrl_c_takes_the_actors_along(joined, engine):
     assert json.loads(out)["error"]["type"] == "Interrupted"
     assert "Traceback" not in err
     end = time.monotonic() + 30
-    while ray.available_resources().get("CPU") != 2:  # the module's engine has three of five
+    while ray.available_resources().get("CPU") != 2:  # the module's engine has two of four
         assert time.monotonic() < end
         time.sleep(0.1)
 

@@ -348,7 +348,10 @@ def test_a_refused_message_may_be_sent_again_rightly():
 
 def test_the_server_takes_no_server_message_nor_other_objects(story):
     server = Play(story.params).server
-    for message in (*story.said, None, b"", messages.AdvertiseKeys):
+    for message in story.said:  # what a hostile client echoes
+        with pytest.raises(PeerError, match="only servers send"):
+            server.receive(WHO, message)
+    for message in (None, b"", messages.AdvertiseKeys):
         with pytest.raises(UsageError, match="message"):
             server.receive(WHO, message)
 

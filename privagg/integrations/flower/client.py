@@ -211,7 +211,10 @@ class SecAggMod:
         given = contents.without(message.content, KEY)
         legacy = contents.is_legacy(given, job)
         model = contents.model_of(given, job)
-        digest = setup.bound_model(told, contents.content_digest(given))
+        about = message.metadata
+        digest = setup.bound_model(
+            told, contents.content_digest(given), about.message_type, about.group_id
+        )
         message.content = given
         answer = call_next(message, context)
         if answer.has_error():

@@ -168,6 +168,11 @@ def mean_reply(
         The sum of their weights.
     model : dict of name to array
         The parameters that all were given. Floats keep their dtype; means of integers are float64.
+
+    Raises
+    ------
+    UsageError
+        If a new parameter does not fit its dtype: it is not made infinite.
     """
     arrays: Arrays = {}
     at = 0
@@ -175,9 +180,12 @@ def mean_reply(
         for name, array in model.items():
             moved = mean[at : at + array.size].reshape(array.shape) * ranges.clip_of(name)
             new = array + moved
-            arrays[name] = np.asarray(
-                new, array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-            )
+            dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+            if array.size and np.abs(new).max() > np.finfo(dtype).max:
+                raise UsageError(
+                    f"arrays[{name!r}]", "a mean too large", f"numbers that fit {dtype}"
+                )
+            arrays[name] = np.asarray(new, dtype)
             at += array.size
     metrics = {
         name: float(value) * magnitude

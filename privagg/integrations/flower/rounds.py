@@ -140,7 +140,8 @@ class _Round:
         params = self.params = self._params(len(cohort), len(nodes), dim)
         members = [places[node] for node in cohort] if signed else []
         told = setup.write(self.job, settings.ranges, params, members)
-        model = setup.bound_model(told, contents.content_digest(self.given))
+        given = contents.content_digest(self.given)
+        model = setup.bound_model(told, given, self.post.message_type, self.post.group_id)
         roster = SubRoster(cast(Directory, settings.roster), members) if signed else None
         server = self.server = Server(params, roster=roster, model=model)
         while server.phase is not Phase.DONE:

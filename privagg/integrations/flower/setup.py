@@ -42,7 +42,10 @@ REASONS = {
 }
 """All that a client says of a failure: its text could quote the client's data."""
 
-_VERSION = 1
+_VERSION = 2
+
+_LEAST_SIGMA = 40
+"""What parameters are made with; with less, a sparse graph would not meet ``max_corrupt``."""
 
 _STRENGTH = {Threat.SEMI_HONEST: 0, Threat.SEMI_MALICIOUS: 1, Threat.ACTIVE: 2}
 
@@ -189,8 +192,8 @@ def accepted(
     Raises
     ------
     PeerError
-        If the version, the job, a range or the threat model is another, or the members are not
-        distinct places in the roster.
+        If the version, the job, a range or the threat model is another, the graph may fail more
+        often than with ``2**-40``, or the members are not distinct places in the roster.
     """
     if setup.version != _VERSION:
         _refuse(f"version {setup.version}, where this client speaks {_VERSION}")
@@ -204,6 +207,8 @@ def accepted(
         _refuse("a max_weight in the parameters that is not the declared one")
     if _STRENGTH[params.threat] < _STRENGTH[threat]:
         _refuse(f"the threat model {params.threat.value}, this client insists on {threat.value}")
+    if params.sigma < _LEAST_SIGMA:
+        _refuse(f"sigma is {params.sigma}, this client insists on {_LEAST_SIGMA}")
     if not params.signed:
         if setup.members:
             _refuse("members in a semi-honest round")
@@ -225,9 +230,14 @@ def _refuse(reason: str) -> NoReturn:
     raise PeerError("server", "setup", reason)
 
 
-def bound_model(setup: bytes, content: bytes) -> bytes:
-    """Return the digest that masks are bound to: of what was told and what was given."""
-    return keys.digest(b"privagg flower model", setup, content)
+def bound_model(setup: bytes, content: bytes, message_type: str, group: str) -> bytes:
+    """Return the digest that masks are bound to: of what was told, given and asked for.
+
+    The type may name one of several functions of the app (``train.other``), and the group is there
+    for functions to read: both could single a node out as another model does.
+    """
+    asked = message_type.encode(), group.encode()
+    return keys.digest(b"privagg flower model", setup, content, *asked)
 
 
 def enrol_statement(nonce: bytes, place: int) -> bytes:

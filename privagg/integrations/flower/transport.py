@@ -38,7 +38,8 @@ class Post:
     def __init__(
         self, grid: Grid, message_type: str, group_id: str, end: float | None = None
     ) -> None:
-        self._grid, self._type, self._group, self._end = grid, message_type, group_id, end
+        self._grid, self._end = grid, end
+        self.message_type, self.group_id = message_type, group_id
         self.failures: Counter[str] = Counter()
 
     def exchange(
@@ -57,7 +58,7 @@ class Post:
         end = began + seconds if self._end is None else min(began + seconds, self._end)
         ttl = max(end - began, 0.0) + _GRACE
         out = [
-            Message(content, node, self._type, ttl=ttl, group_id=self._group)
+            Message(content, node, self.message_type, ttl=ttl, group_id=self.group_id)
             for node, content in contents.items()
         ]
         self._grid.push_messages(out)

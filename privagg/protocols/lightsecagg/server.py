@@ -172,15 +172,15 @@ class Server:
             If the sender is not expected to send this, or what it sent is malformed. The round goes
             on without the message.
         """
-        due = SERVER_TABLE.get(type(message))
-        if due is None:
-            raise UsageError(
-                "message", type(message).__name__, "a client's message, decoded", "Decode it first."
-            )
+        due, kind = SERVER_TABLE.get(type(message)), type(message).__name__
+        if not isinstance(message, Message):
+            raise UsageError("message", kind, "a client's message, decoded", "Decode it first.")
         if isinstance(sender, bool) or not isinstance(sender, int | np.integer):
             raise UsageError("sender", sender, "a client's index")
         sender = int(sender)
         round = message.round
+        if due is None:
+            raise PeerError(sender, round, f"{kind}, which only servers send")
         if not 0 <= sender < self._params.clients:
             raise PeerError(sender, round, f"there are only {self._params.clients} clients")
         if due not in self._here:
@@ -195,11 +195,8 @@ class Server:
         if due.value < self._phase.value:
             return Receipt.LATE
         if due is not self._phase:
-            raise PeerError(
-                sender,
-                round,
-                f"{type(message).__name__} while {self._phase.title} is being collected",
-            )
+            found = f"{kind} while {self._phase.title} is being collected"
+            raise PeerError(sender, round, found)
         if not self._expected()[sender]:
             raise PeerError(sender, round, "this client left in an earlier round")
         self._take(sender, message)

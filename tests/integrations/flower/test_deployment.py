@@ -160,6 +160,7 @@ def test_a_supernode_killed_while_it_trains_is_left_out(tmp_path, environment, s
     )
     wait_for("training", stall.exists, processes, 120)
     kill(processes.pop(f"supernode-{STALLED}"))
+    (tmp_path / "killed").touch()
     wait_for("result", out.exists, processes, 90)
     found = json.loads(out.read_text())
     assert found["error"] == ""

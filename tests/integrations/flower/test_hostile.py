@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,6 +154,63 @@ def test_a_configuration_of_ones_own_counts_as_another_model():
     assert grid.reports[0].error
 
 
+@pytest.mark.parametrize("part", ["_message_type", "_group_id"])
+def test_another_function_or_group_counts_as_another_model(part):
+    """The app has two training functions; the server asks one node for the other one's update."""
+
+    def before(number, stage, message):
+        if number == 2:
+            metadata = message.metadata.__dict__
+            metadata[part] = "train.other" if part == "_message_type" else "7"
+        return message
+
+    app = local.message_api_app(local.mod())
+
+    @app.train("other")
+    def other(message, context):
+        metrics = MetricRecord({"train_loss": 1.0, "num-examples": 10})
+        content = RecordDict({"arrays": message.content["arrays"], "metrics": metrics})
+        return Message(content, reply_to=message)
+
+    inner = local.LocalGrid(app, 5, before=before)
+    grid, _ = start(inner)
+    assert grid.reports[0].survivors["masked-input"] == 5
+    assert grid.reports[0].error
+    assert grid.reports[0].count == 0
+
+
+def test_the_server_cannot_choose_a_weaker_bound_on_the_graph(monkeypatch):
+    """With a small sigma, few of the corrupt would count as any client's neighbours."""
+    from privagg.integrations.flower import Settings
+
+    params = Settings.params
+
+    def weaker(self, clients, dim):
+        return replace(params(self, clients, dim), sigma=39)
+
+    monkeypatch.setattr(Settings, "params", weaker)
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 4)
+    grid, _ = start(inner)
+    assert grid.reports[0].failures["privagg: refused what the server sent"] == 4
+
+
+def test_a_mean_that_does_not_fit_its_dtype_is_not_made_infinite():
+    def train(message, context):
+        arrays = {k: a.numpy() for k, a in message.content["arrays"].items()}
+        metrics = MetricRecord({"train_loss": 1.0, "num-examples": 10})
+        new = {k: np.float64(a) + 100 for k, a in arrays.items()}
+        content = RecordDict({"arrays": local.record_of(new), "metrics": metrics})
+        return Message(content, reply_to=message)
+
+    ranges = Ranges(clip=100.0, max_weight=1000, metrics={"train_loss": 10.0})
+    app = local.message_api_app(local.mod(ranges=ranges), train=train)
+    chosen = strategy()
+    grid = SecAggGrid(local.LocalGrid(app, 4), chosen, local.settings(ranges=ranges))
+    start = local.record_of({"half": np.full(3, 65500, np.float16)})
+    with pytest.raises(UsageError, match="numbers that fit float16"):
+        chosen.start(grid, start, num_rounds=1)
+
+
 def test_different_contents_are_refused_before_anything_is_sent():
     class Single(FedAvg):
         def configure_train(self, server_round, arrays, config, grid):
@@ -299,6 +357,26 @@ def test_malformed_replies_leave_a_node_out():
         return reply
 
     inner = local.LocalGrid(local.message_api_app(local.mod()), 5, after=after)
+    grid, _ = start(inner)
+    assert grid.reports[0].count == 4
+    assert grid.reports[0].failures["a reply that is refused"] == 1
+
+
+@pytest.mark.parametrize("stage", ["advertise-keys", "share-keys", "masked-input"])
+def test_a_node_that_echoes_the_server_does_not_end_the_run(stage):
+    """What it sends decodes: it is a message of the round, but not one of a client."""
+    asked = {}
+
+    def before(number, at, message):
+        asked[number] = message.content[KEY].get("data")
+        return message
+
+    def after(number, at, reply):
+        if (number, at) == (3, stage):
+            reply.content[KEY]["data"] = asked[number]
+        return reply
+
+    inner = local.LocalGrid(local.message_api_app(local.mod()), 5, before=before, after=after)
     grid, _ = start(inner)
     assert grid.reports[0].count == 4
     assert grid.reports[0].failures["a reply that is refused"] == 1
