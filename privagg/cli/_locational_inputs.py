@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from privagg.domain import Domain
     from privagg.protocols.locational import Chunk, Regions, Value
 
-__all__ = ["Inputs", "Place", "read"]
+__all__ = ["Inputs", "Place", "on_levels", "read"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +110,26 @@ def read(
             yield _chunk(part.columns, columns, column, items)
 
     return Inputs(source=source, regions=regions, value=declared, chunks=parts)
+
+
+def on_levels(inputs: Inputs, levels: str, items: int, local: bool) -> Inputs:
+    """Return the survey that the regions themselves, or their parents, are asked about.
+
+    Raises
+    ------
+    UsageError
+        If there are no parents, or two levels are wanted of what cannot be.
+    """
+    from privagg.protocols.locational import Merged
+
+    if inputs.regions.parents is None:
+        raise UsageError("--levels", levels, "with --parents only")
+    if levels == "parents":
+        return replace(inputs, regions=Merged(inputs.regions))
+    if inputs.value.numeric or items > 1 or not local:
+        hint = "--levels parents has means of parents."
+        raise UsageError("--levels", levels, "counts or categories of one item", hint)
+    return inputs
 
 
 def _bundled(name: str) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def estimates_csv(result: Result) -> str:
 def estimates_geojson(result: Result) -> str:
     """Return the estimates as a FeatureCollection; regions whose outline is not known have none."""
     found = result.estimates
-    outlines = result.params.regions.outline()
+    shapes = result.params.regions.geometry()
     rows = found.rows()
     columns = len(found.columns)
     features = []
@@ -199,12 +199,8 @@ def estimates_geojson(result: Result) -> str:
             properties |= {key: value for key, value in own[0].items() if key != "region"}
         else:
             properties["values"] = own
-        rings = None if outlines is None else outlines[at]
-        geometry = None
-        if rings is not None:
-            closed = [[*ring.tolist(), ring[0].tolist()] for ring in rings]
-            geometry = {"type": "MultiPolygon", "coordinates": [[ring] for ring in closed]}
-        features.append({"type": "Feature", "properties": properties, "geometry": geometry})
+        known = None if shapes is None else {"type": "MultiPolygon", "coordinates": shapes[at]}
+        features.append({"type": "Feature", "properties": properties, "geometry": known})
     table = {"type": "FeatureCollection", "features": features}
     return json.dumps(table, allow_nan=False, ensure_ascii=False) + "\n"
 

@@ -59,9 +59,9 @@ MECHANISM_NAMES = (
 )
 @click.option(
     "--levels",
-    type=click.Choice(("sampled", "adaptive")),
+    type=click.Choice(("sampled", "adaptive", "parents")),
     help="With --parents: also ask some about parents and some about regions, and make both agree;"
-    " or split large parents only.",
+    " split large parents only; or ask about parents, and not about regions.",
 )
 @click.option(
     "--value",
@@ -140,13 +140,13 @@ MECHANISM_NAMES = (
 @click.option(
     "--evaluate",
     is_flag=True,
-    help="Instead: every mechanism on four simulated and four real statistics.",
+    help="Instead: every mechanism on simulated and real statistics.",
 )
 @click.option(
     "--sets",
     metavar="A,B,...",
-    help="Of --evaluate: one-hot, boolean, integer, ranking, votes, brackets, income, incidents."
-    "  [default: all]",
+    help="Of --evaluate: one-hot, boolean, integer, ranking, votes, brackets, income, incidents,"
+    " division-votes, division-brackets, division-income.  [default: all]",
 )
 @click.option("--epsilons", metavar="A,B,...", help="Of --evaluate.  [default: 0.5,1,2,3,5,10]")
 @click.option(
@@ -209,6 +209,8 @@ def locational(
     local = values["notion"] == "local"
     with progress(options) as step:
         inputs = _locational_inputs.read(source, place, value, values["items"], step, written)
+        if values["levels"] is not None:
+            inputs = _locational_inputs.on_levels(inputs, values["levels"], values["items"], local)
         if values["max_seconds"] is not None and values["users_expected"] is None:
             raise UsageError("--users-expected", "nothing", "respondents, with --max-seconds")
         choice = protocol.recommend(
@@ -241,7 +243,7 @@ def locational(
             beside = _locational_report.beside(choice.params, inputs, result, values["seed"])
     shuffled = _locational_report.shuffled(result, values["delta"]) if values["shuffle"] else None
     nested = None
-    if values["levels"] is not None:
+    if values["levels"] in ("sampled", "adaptive"):
         from privagg.protocols.locational.nested import run_nested
 
         nested = run_nested(
@@ -274,7 +276,7 @@ def _evaluate(source: str | None, options: Options, values: dict[str, Any]) -> N
 
     if source is not None:
         raise UsageError("--input", source, "none with --evaluate")
-    sets = parse_names("--sets", values["sets"]) or evaluation.SETS
+    sets = parse_names("--sets", values["sets"]) or (*evaluation.SETS, *evaluation.COARSE)
     try:
         epsilons = tuple(float(one) for one in parse_names("--epsilons", values["epsilons"]))
     except ValueError:

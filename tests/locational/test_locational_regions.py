@@ -21,6 +21,7 @@ from privagg.protocols.locational import (
     Presence,
     Ranking,
     RegionList,
+    Respondent,
     hold,
     parse_value,
     read_names,
@@ -353,3 +354,20 @@ def test_one_region_needs_a_value():
 def test_refused_surveys(changed):
     with pytest.raises(UsageError):
         Params(**{"regions": REGIONS, "epsilon": 1.0} | changed)
+
+
+@pytest.mark.parametrize("text", ["category[a,]", "category[]", "ranking[a,,b]", "float[,1]", 5])
+def test_values_with_a_gap_are_refused(text):
+    with pytest.raises(UsageError):
+        parse_value(text)
+
+
+def test_a_value_that_nobody_asks_for_is_refused():
+    """Presence reports no value: one that is given would be dropped in silence."""
+    params = Params(regions=REGIONS, epsilon=1.0)
+    with pytest.raises(UsageError, match="presence"):
+        hold(params, [["a"]], [True])
+    one = Respondent(params)
+    with pytest.raises(UsageError, match="presence"):
+        one.report(("a", True))
+    assert len(one.report(("a", None))) == 1

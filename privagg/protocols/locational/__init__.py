@@ -15,7 +15,7 @@ from privagg.protocols.locational.geometry import Grid, H3Cells, Polygons
 from privagg.protocols.locational.params import FAMILIES, MECHANISMS, ORACLES, Params
 from privagg.protocols.locational.planner import Choice, Forecast, forecast, recommend
 from privagg.protocols.locational.privset import PrivSet
-from privagg.protocols.locational.regions import RegionList, Regions, read_names
+from privagg.protocols.locational.regions import Merged, RegionList, Regions, read_names
 from privagg.protocols.locational.respondent import Held, Respondent, hold, randomize
 from privagg.protocols.locational.result import Result, Truth
 from privagg.protocols.locational.rounds import Chunk, run
@@ -43,6 +43,7 @@ __all__ = [
     "Grid",
     "H3Cells",
     "Held",
+    "Merged",
     "Number",
     "OneHotGaussian",
     "Params",

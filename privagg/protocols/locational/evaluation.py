@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from privagg import datasets
-from privagg.datasets.declared import BOXES, RANGES
+from privagg.datasets.declared import BOXES, DIVISIONS, RANGES
 from privagg.errors import UsageError
 from privagg.mechanisms.exact import check_epsilon
 from privagg.protocols.locational import published, scenes
 from privagg.protocols.locational.geometry import Grid
 from privagg.protocols.locational.params import ORACLES
 from privagg.protocols.locational.planner import recommend
-from privagg.protocols.locational.regions import RegionList
+from privagg.protocols.locational.regions import Merged, RegionList
 from privagg.protocols.locational.rounds import Chunk, run
 from privagg.protocols.locational.values import Boolean, Category, Number, Ranking
 
-__all__ = ["EPSILONS", "PUBLISHED", "SETS", "Row", "evaluate", "statistic"]
+__all__ = ["COARSE", "EPSILONS", "PUBLISHED", "SETS", "Row", "evaluate", "statistic"]
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 
@@ -43,6 +43,10 @@ Trump voters of 2016 by state; ``brackets``: respondents in each of twelve incom
 ``income``: mean weekly income of 2000 by state, moved into 0 to 2000 dollars; ``incidents``: stops
 on a grid of 6 x 6 over Minneapolis.
 """
+
+COARSE = ("division-votes", "division-brackets", "division-income")
+"""Real statistics by the nine census divisions, to which each respondent maps its own state: share
+of Trump voters, mean income bracket, and mean weekly income, moved into 0 to 2000 dollars."""
 
 PUBLISHED = "published"
 """The framework's randomised response as published, at equal true epsilon: one-hot sets only."""
@@ -104,7 +108,7 @@ def statistic(name: str, seed: int = 0) -> tuple[dict[str, Any], Chunk]:
     Parameters
     ----------
     name : str
-        One of :data:`SETS`.
+        One of :data:`SETS` or :data:`COARSE`.
     seed : int
         Of a simulated set.
 
@@ -115,26 +119,30 @@ def statistic(name: str, seed: int = 0) -> tuple[dict[str, Any], Chunk]:
     """
     if name in scenes.SCENES:
         return _scene(name, seed)
-    if name not in SETS:
-        raise UsageError("set", name, ", ".join(SETS))
+    if name not in (*SETS, *COARSE):
+        raise UsageError("set", name, ", ".join((*SETS, *COARSE)))
     if name == "incidents":
         stops = datasets.load("stops2017")
         regions = Grid(6, 6, BOXES["stops2017"])
         return {"regions": regions, "other": True}, Chunk(
             [stops["latitude"].to_numpy(), stops["longitude"].to_numpy()]
         )
-    table = datasets.load("income2000" if name == "income" else "voters2016")
+    division, _, what = name.rpartition("-")
+    table = datasets.load("income2000" if what == "income" else "voters2016")
     states = table["state"].combine_chunks()
-    survey: dict[str, Any] = {"regions": RegionList(states.dictionary.to_pylist())}
-    if name == "income":
+    names = states.dictionary.to_pylist()
+    declared = RegionList(names, {state: DIVISIONS[state] for state in names})
+    survey: dict[str, Any] = {"regions": Merged(declared) if division else declared}
+    if what == "income":
         survey |= {"value": Number(0, 2000), "clamp": True}
         return survey, Chunk([states], table["weekly_income"].combine_chunks())
     survey |= {"other": True, "missing": "other"}
-    if name == "votes":
+    if what == "votes":
         survey["value"] = Boolean()
         return survey, Chunk([states], table["voted_trump"].combine_chunks())
     low, high = RANGES["voters2016", "income_bracket"]
-    survey["value"] = Category(range(low, high + 1))
+    exact = Number(low, high, integer=True) if division else Category(range(low, high + 1))
+    survey["value"] = exact
     return survey, Chunk([states], table["income_bracket"].combine_chunks())
 
 

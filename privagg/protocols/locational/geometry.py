@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,13 @@ from numpy.typing import NDArray
 
 from privagg._validate import whole
 from privagg.errors import UsageError
-from privagg.protocols.locational.regions import MAX_REGIONS, Indices, Outline, Points
+from privagg.protocols.locational.regions import (
+    MAX_REGIONS,
+    Indices,
+    MultiPolygon,
+    Outline,
+    Points,
+)
 
 __all__ = ["Box", "Grid", "H3Cells", "Polygons", "check_box"]
 
@@ -25,6 +32,8 @@ Box = tuple[float, float, float, float]
 """South, west, north, east, in degrees."""
 
 _LONGEST_FILE = 2**28
+_WIDEST = 90.0
+"""Degrees of longitude that H3 covers at once."""
 
 
 class Grid(Points):
@@ -70,8 +79,9 @@ class Grid(Points):
         inside = (
             (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
         )
-        row = np.floor((latitude - south) / (north - south) * self._rows)
-        column = np.floor((longitude - west) / (east - west) * self._columns)
+        with np.errstate(over="ignore"):
+            row = np.floor((latitude - south) / (north - south) * self._rows)
+            column = np.floor((longitude - west) / (east - west) * self._columns)
         row = np.clip(row, 0, self._rows - 1)
         column = np.clip(column, 0, self._columns - 1)
         return np.where(inside, row * self._columns + column, -1).astype(np.int64)
@@ -169,10 +179,16 @@ class H3Cells(Points):
         area = (north - south) * (east - west) * middle * 111.32**2
         about = area / h3.average_hexagon_area(level, unit="km^2")
         if about > MAX_REGIONS:
-            found = f"about {about:.3g} cells"
-            raise UsageError("resolution", found, f"up to {MAX_REGIONS}", "Take a coarser one.")
-        ring = [(south, west), (south, east), (north, east), (north, west)]
-        found = h3.polygon_to_cells_experimental(h3.LatLngPoly(ring), level, contain="overlap")
+            many = f"about {about:.3g} cells"
+            raise UsageError("resolution", many, f"up to {MAX_REGIONS}", "Take a coarser one.")
+        # A polygon of more than half the globe would be taken for what it leaves out.
+        slices = max(1, math.ceil((east - west) / _WIDEST))
+        edges = np.linspace(west, east, slices + 1).tolist()
+        found: set[str] = set()
+        for left, right in itertools.pairwise(edges):
+            ring = [(south, left), (south, right), (north, right), (north, left)]
+            shape = h3.LatLngPoly(ring)
+            found.update(h3.polygon_to_cells_experimental(shape, level, contain="overlap"))
         return cls(sorted(found), parent_resolution=parent_resolution)
 
     @property
@@ -193,8 +209,11 @@ class H3Cells(Points):
 
     def outline(self) -> list[Outline]:
         """Return each cell's ring; see :meth:`Regions.outline`."""
-        rings = (np.array(self._h3.cell_to_boundary(cell)) for cell in self.names)
-        return [[ring[:, ::-1].copy()] for ring in rings]
+        rings = [np.array(self._h3.cell_to_boundary(cell))[:, ::-1].copy() for cell in self.names]
+        for ring in rings:
+            if np.ptp(ring[:, 0]) > 180:  # it crosses that line: in one piece, to the east of it
+                ring[ring[:, 0] < 0, 0] += 360
+        return [[ring] for ring in rings]
 
     def describe(self) -> dict[str, Any]:
         """Return kind and cells."""
@@ -232,7 +251,8 @@ class Polygons(Points):
             if kind not in ("Polygon", "MultiPolygon"):
                 raise UsageError(f"shapes[{name!r}]", kind, "a Polygon or a MultiPolygon")
             try:
-                made = geometry.shape(found)
+                with np.errstate(invalid="ignore"):  # a NaN is no valid polygon: refused below
+                    made = geometry.shape(found)
             except (ValueError, TypeError, KeyError, AttributeError, shapely.GEOSException):
                 raise UsageError(f"shapes[{name!r}]", "unreadable", "a polygon") from None
             if made.is_empty or not made.is_valid:
@@ -292,9 +312,26 @@ class Polygons(Points):
         return found
 
     def outline(self) -> list[Outline]:
-        """Return each region's outer rings; see :meth:`Regions.outline`."""
+        """Return each region's rings, those of holes too; see :meth:`Regions.outline`."""
         return [
-            [np.array(part.exterior.coords)[:, :2] for part in getattr(shape, "geoms", [shape])]
+            [
+                np.array(ring.coords)[:, :2]
+                for part in getattr(shape, "geoms", [shape])
+                for ring in (part.exterior, *part.interiors)
+            ]
+            for shape in self._shapes
+        ]
+
+    def geometry(self) -> list[MultiPolygon]:
+        """Return each region's polygons; see :meth:`Regions.geometry`."""
+        return [
+            [
+                [
+                    [list(point[:2]) for point in ring.coords]
+                    for ring in (one.exterior, *one.interiors)
+                ]
+                for one in getattr(shape, "geoms", [shape])
+            ]
             for shape in self._shapes
         ]
 

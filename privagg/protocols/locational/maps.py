@@ -10,7 +10,7 @@ import numpy as np
 from privagg.datasets.declared import STATE_CODES
 from privagg.protocols.locational import outlines as shapes
 from privagg.protocols.locational.geometry import Grid
-from privagg.protocols.locational.regions import Regions
+from privagg.protocols.locational.regions import Merged, Regions
 from privagg.protocols.locational.result import Result
 from privagg.report import Area, Choropleth
 
@@ -22,8 +22,26 @@ _MOST_AREAS, _MOST_MAPS = 2000, 3
 def outlines_of(regions: Regions) -> list[shapes.Outline] | None:
     """Return the outline of each region, in their order; None where they are not known.
 
-    States by name or postal code are hexagons; other lists have none.
+    States by name or postal code are hexagons; other lists have none. Merged regions have those of
+    their children.
     """
+    if isinstance(regions, Merged):
+        own = outlines_of(regions.children)
+        if own is None:
+            return None
+        above = regions.children.parents or ()
+        return [
+            shapes.Outline(
+                name,
+                tuple(
+                    ring
+                    for one, parent in zip(own, above, strict=True)
+                    if parent == name
+                    for ring in one.rings
+                ),
+            )
+            for name in regions.names
+        ]
     if isinstance(regions, Grid):
         south, west, north, east = regions.bounds
         rows, columns = regions.shape

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,17 @@ from privagg._validate import as_array, refuse_masked
 from privagg.domain.columns import as_column, positions
 from privagg.errors import UsageError
 
-__all__ = ["MAX_REGIONS", "MISSING", "Indices", "Points", "RegionList", "Regions", "read_names"]
+__all__ = [
+    "MAX_REGIONS",
+    "MISSING",
+    "Indices",
+    "Merged",
+    "MultiPolygon",
+    "Points",
+    "RegionList",
+    "Regions",
+    "read_names",
+]
 
 MAX_REGIONS = 2**20
 
@@ -31,6 +41,9 @@ MISSING = -2
 
 Indices = NDArray[np.int64]
 Outline = list[NDArray[np.float64]]
+MultiPolygon = list[list[list[list[float]]]]
+
+T = TypeVar("T")
 
 _DIGEST_LABEL = b"privagg regions 1\0"
 _LONGEST_FILE = 2**26
@@ -100,8 +113,18 @@ class Regions(ABC):
         """
 
     def outline(self) -> list[Outline] | None:
-        """Return each region's rings as ``(m, 2)`` arrays of longitude and latitude, if known."""
+        """Return each region's rings as ``(m, 2)`` arrays of longitude and latitude, if known.
+
+        Where rings overlap there is a hole.
+        """
         return None
+
+    def geometry(self) -> list[MultiPolygon] | None:
+        """Return each region's polygons as coordinates of a GeoJSON MultiPolygon, if known."""
+        rings = self.outline()
+        if rings is None:
+            return None
+        return [[[[*ring.tolist(), ring[0].tolist()]] for ring in own] for own in rings]
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -148,6 +171,66 @@ class RegionList(Regions):
     def describe(self) -> dict[str, Any]:
         """Return kind and names."""
         return {"kind": self.kind, "names": list(self.names)}
+
+
+class Merged(Regions):
+    """The parents of declared regions, as regions: each respondent maps its own to its parent.
+
+    Fewer and larger regions have less noise: where a state's mean is of no use, that of a division
+    of states may be.
+
+    Parameters
+    ----------
+    children : Regions
+        Regions with parents.
+
+    Raises
+    ------
+    UsageError
+        If they have none.
+    """
+
+    kind = "parents"
+
+    def __init__(self, children: Regions) -> None:
+        if not isinstance(children, Regions):
+            raise UsageError("children", type(children).__name__, "Regions")
+        if children.parents is None:
+            raise UsageError("children", "regions without parents", "a parent of every region")
+        super().__init__(children.parent_names)
+        self._children, self._above = children, children.parent_indices
+        self.by_points = children.by_points
+
+    @property
+    def children(self) -> Regions:
+        """The regions that are merged."""
+        return self._children
+
+    def locate(self, *columns: Any) -> Indices:
+        """Return the index of each respondent's parent; see :meth:`Regions.locate`."""
+        own = self._children.locate(*columns)
+        return np.where(own >= 0, self._above[np.maximum(own, 0)], own)
+
+    def outline(self) -> list[Outline] | None:
+        """Return the rings of each one's children; see :meth:`Regions.outline`."""
+        return self._joined(self._children.outline())
+
+    def geometry(self) -> list[MultiPolygon] | None:
+        """Return the polygons of each one's children; see :meth:`Regions.geometry`."""
+        return self._joined(self._children.geometry())
+
+    def _joined(self, parts: list[list[T]] | None) -> list[list[T]] | None:
+        if parts is None:
+            return None
+        found: list[list[T]] = [[] for _ in self.names]
+        for at, own in zip(self._above.tolist(), parts, strict=True):
+            found[at] += own
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, names, and the digest of the regions that are merged."""
+        digest = self._children.digest.hex()
+        return {"kind": self.kind, "names": list(self.names), "children": digest}
 
 
 class Points(Regions):

@@ -89,6 +89,8 @@ def hold(
     if isinstance(places, str | bytes) or not isinstance(places, Sequence):
         raise UsageError("places", type(places).__name__, "a sequence of columns")
     whole("group", group, 0, params.groups - 1)
+    if values is not None and params.value.kind == "presence":
+        raise UsageError("values", type(values).__name__, "None: presence has no values")
     region = params.regions.locate(*places)
     found = params.value.encode(
         np.zeros(region.size) if values is None else values,
@@ -237,7 +239,9 @@ class Respondent:
             places = [[at[0] for at, _ in items], [at[1] for at, _ in items]]
         else:
             places = [[at for at, _ in items]]
-        values = None if params.value.kind == "presence" else [value for _, value in items]
+        values: list[Any] | None = [value for _, value in items]
+        if params.value.kind == "presence" and not any(one is not None for one in values or ()):
+            values = None
         owners = np.zeros(len(items), np.int64)
         held = hold(params, places, values, owners=owners, group=self._group, entropy=self._entropy)
         if self._ledger is not None:

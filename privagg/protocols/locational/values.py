@@ -404,6 +404,8 @@ def parse_value(text: str, declared: Any = None) -> Value:
         If it declares nothing.
     """
     allowed = "bool, int[LOW,HIGH], float[LOW,HIGH], category[A,B,...] or ranking[A,B,...]"
+    if not isinstance(text, str):
+        raise UsageError("value", type(text).__name__, allowed)
     found = re.fullmatch(r"(bool|int|float|category|ranking)(?:\[(.*)\])?", text.strip())
     if found is None or (found[1] == "bool" and found[2] is not None):
         raise UsageError("value", text, allowed)
@@ -414,6 +416,8 @@ def parse_value(text: str, declared: Any = None) -> Value:
     parts = [part.strip() for part in inner.split(",")] if inner is not None else declared
     if parts is None:
         raise UsageError("value", text, allowed, f"Declare it: {kind}[...].")
+    if any(isinstance(part, str) and not part for part in parts):
+        raise UsageError("value", text, allowed, "Between two commas there is nothing.")
     if kind == "category":
         return Category(parts)
     if kind == "ranking":
