@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +20,7 @@ from privagg.protocols.locational import (
     Boolean,
     Category,
     Grid,
+    H3Cells,
     Number,
     OneHotGaussian,
     Params,
@@ -30,7 +32,7 @@ from privagg.protocols.locational import (
     randomize,
 )
 from privagg.protocols.locational.gaussian import delta_of_two
-from privagg.protocols.locational.geo_oracles import GEO
+from privagg.protocols.locational.geo_oracles import GEO, centres
 
 REGIONS = RegionList(["a", "b", "c"])
 VALUES = {
@@ -207,3 +209,26 @@ def test_refused_geo_surveys(changed):
     base = {"regions": grid, "epsilon": 0.001, "mechanism": "planar-laplace", "notion": "geo"}
     with pytest.raises(UsageError):
         Params(**base | changed)
+
+
+@pytest.mark.parametrize("box", [(44.9, -93.3, 45.0, -93.2), (10.0, 0.0, 80.0, 60.0)])
+def test_metres_are_those_of_the_globe(box):
+    """A lattice as wide as the middle of the box would tell northern cells apart by more."""
+    grid = Grid(3, 4, box)
+    per_metre = 0.001 if box[2] == 45.0 else 2e-6
+    params = Params(regions=grid, epsilon=per_metre, mechanism="planar-laplace", notion="geo")
+    latitude, longitude = centres(grid)
+    phi, lam = np.radians(latitude), np.radians(longitude)
+    points = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
+    globe = 6_371_008.8 * np.arccos(np.clip(points.T @ points, -1, 1))
+    counts = params.oracles[0].channel.counts
+    for one, two in itertools.permutations(range(12), 2):
+        ratio = max(int(a) / int(b) for a, b in zip(counts[one], counts[two], strict=True))
+        assert math.log(ratio) <= per_metre * globe[one, two] * (1 + 1e-6)
+
+
+def test_the_middle_of_a_cell_across_the_line_at_180_degrees():
+    cells = H3Cells.covering(3, (0.0, 179.9, 0.1, 179.99))
+    latitude, longitude = centres(cells)
+    assert (np.abs(longitude) > 178).all()
+    assert (np.abs(latitude) < 2).all()

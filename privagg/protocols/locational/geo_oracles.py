@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privagg.domain import Domain
 from privagg.errors import UsageError
-from privagg.mechanisms.geo import great_circle_distances
+from privagg.mechanisms.geo import MAX_CELLS, great_circle_distances
 from privagg.mechanisms.geo_mechanisms import GeoMechanism, PlanarLaplace, RegionExponential
 from privagg.protocols.locational.geometry import Grid
 from privagg.protocols.locational.regions import Regions
@@ -55,6 +55,9 @@ def make_geo(name: str, domain: Domain, regions: Regions, epsilon: float) -> Geo
         height = (north - south) / rows * _METRES
         squeeze = math.cos(math.radians((south + north) / 2))
         width = (east - west) / columns * _METRES * squeeze
+        if 2 <= rows * columns <= MAX_CELLS:
+            shrink = _shrink(regions, height, width)
+            height, width = height * shrink, width * shrink
         return PlanarLaplace(domain, rows, columns, height, width, epsilon)
     latitude, longitude = centres(regions)
     return RegionExponential(domain, great_circle_distances(latitude, longitude), epsilon)
@@ -74,4 +77,20 @@ def centres(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.float64]]
         raise UsageError("regions", f"a {regions.kind} of names", allowed)
     corners = [np.concatenate(rings) for rings in outlines]
     middle = np.array([(ring.min(axis=0) + ring.max(axis=0)) / 2 for ring in corners])
-    return middle[:, 1].copy(), middle[:, 0].copy()
+    # An outline may go beyond the line at 180 degrees.
+    return middle[:, 1].copy(), (middle[:, 0] + 180) % 360 - 180
+
+
+def _shrink(grid: Grid, height: float, width: float) -> float:
+    """Return what distances on the lattice are multiplied with, so that none is above the globe's.
+
+    The bound is per metre on the globe. Parallels are shorter towards the poles than in the middle
+    of the box, and longer than great circles: a lattice as large as the middle would promise more
+    than holds.
+    """
+    latitude, longitude = centres(grid)
+    globe = great_circle_distances(latitude, longitude)
+    down, across = np.indices(grid.shape).reshape(2, -1)
+    flat = np.hypot((down[:, None] - down) * height, (across[:, None] - across) * width)
+    apart = flat > 0
+    return min(1.0, float((globe[apart] / flat[apart]).min()) * (1 - 1e-9))
