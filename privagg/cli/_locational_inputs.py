@@ -126,9 +126,9 @@ def on_levels(inputs: Inputs, levels: str, items: int, local: bool) -> Inputs:
         raise UsageError("--levels", levels, "with --parents only")
     if levels == "parents":
         return replace(inputs, regions=Merged(inputs.regions))
-    if inputs.value.numeric or items > 1 or not local:
-        hint = "--levels parents has means of parents."
-        raise UsageError("--levels", levels, "counts or categories of one item", hint)
+    if inputs.value.groups > 1 or items > 1 or not local:
+        allowed = "one item of a respondent, no ranking, the local notion"
+        raise UsageError("--levels", levels, allowed, "--levels parents takes these, too.")
     return inputs
 
 

@@ -117,7 +117,9 @@ def simulation(
             "shares": list(nested.shares),
             "cells": list(nested.cells),
             "estimates": nested.rows(),
-            "truth": nested.truth.tolist(),
+            "truth": [_or_none(one) for one in nested.true_rows.tolist()]
+            if nested.means is not None
+            else nested.truth.tolist(),
         }
     if beside is not None:
         data["alternatives"] = [
@@ -279,7 +281,7 @@ def _levels(nested: Nested) -> Table:
         f"{share:.0%} about {cells}"
         for share, cells in zip(nested.shares, nested.cells, strict=False)
     )
-    k = nested.params.value.k
+    several = nested.means is None and nested.params.value.k > 1
     rows: list[list[Cell]] = [
         [
             row["region"],
@@ -288,11 +290,11 @@ def _levels(nested: Nested) -> Table:
             row["estimate"],
             row["low"],
             row["high"],
-            float(nested.truth[number // k, number % k]),
+            _or_none(true),
         ]
-        for number, row in enumerate(nested.rows()[:_MOST_ROWS])
+        for row, true in zip(nested.rows()[:_MOST_ROWS], nested.true_rows.tolist(), strict=False)
     ]
-    columns: list[Column | str] = ["region", "parent", *(["value"] if k > 1 else [])]
+    columns: list[Column | str] = ["region", "parent", *(["value"] if several else [])]
     columns += ["estimate", "low", "high", "truth"]
     return Table(f"Both levels, asked apart ({asked} regions)", columns, rows)
 

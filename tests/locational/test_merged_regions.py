@@ -19,6 +19,7 @@ from privagg.protocols.locational import (
     Grid,
     H3Cells,
     Merged,
+    Number,
     Params,
     Polygons,
     RegionList,
@@ -26,6 +27,7 @@ from privagg.protocols.locational import (
 )
 from privagg.protocols.locational.evaluation import COARSE, evaluate
 from privagg.protocols.locational.maps import outlines_of
+from privagg.protocols.locational.nested import run_nested
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 STATES = RegionList(list(DIVISIONS), DIVISIONS)
@@ -56,7 +58,7 @@ def test_merged_cells_are_on_the_map():
 
 
 def test_real_statistics_whose_raw_intervals_are_of_use():
-    """At epsilon 3, raw intervals of three statistics hold, and are narrow in 80 % of the regions."""
+    """At epsilon 3 raw intervals of three statistics hold, and are narrow in 80 % of regions."""
     rows = evaluate(sets=COARSE, epsilons=[3.0], mechanisms=["auto"], runs=10, seed=0)
     assert [row.set for row in rows] == list(COARSE)
     for row in rows:
@@ -82,14 +84,53 @@ def test_parents_alone_are_asked_about(capsys):
     "words",
     [
         "--levels parents",
-        "--parents census-divisions --levels sampled --value voted_trump:bool --missing other",
-        "--parents census-divisions --levels adaptive --value age:int --clamp --missing other",
+        "--parents census-divisions --levels sampled --items 2",
+        "--parents census-divisions --levels adaptive --value race:ranking[a,b]",
     ],
 )
 def test_refused_levels(capsys, words):
     base = "simulate locational --input voters2016 --region state --quiet"
     assert command([*base.split(), *words.split()]) == 2
     assert "--levels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_means_on_both_levels_hold_the_truth(adaptive):
+    rng = np.random.default_rng(0)
+    names = [f"{parent}{child}" for parent in "abc" for child in range(3)]
+    regions = RegionList(names, {name: name[0] for name in names})
+    region = rng.choice(9, 6000, p=np.array([9, 8, 7, 6, 3, 2, 5, 4, 1]) / 45)
+    numbers = rng.beta(1 + region % 3, 2, 6000) * 10
+    chunk = Chunk([np.array(names)[region]], numbers)
+    params = Params(regions=regions, value=Number(0, 10), epsilon=2.0)
+    exact = [numbers[region // 3 == at].mean() for at in range(3)]
+    held = total = 0
+    for seed in range(40):
+        found = run_nested(params, lambda: [chunk], adaptive=adaptive, seed=seed)
+        assert found.true_rows[:3] == pytest.approx(exact)
+        mean, low, high = found.means
+        there = ~np.isnan(mean)
+        held += ((low <= found.true_rows) & (found.true_rows <= high) & there).sum()
+        total += there.sum()
+        rows = found.rows()
+        assert len(rows) == len(found.names)
+        assert rows[0]["low"] < rows[0]["estimate"] < rows[0]["high"]
+        # The children's respondents at either end are the parent's.
+        children = found.count[found.parent == 0]
+        assert children.size == 0 or np.allclose(children.sum(axis=0), found.count[0])
+    assert total > 250
+    assert abs(held / total - 0.95) < 4 * (0.95 * 0.05 / total) ** 0.5
+
+
+def test_means_on_both_levels_are_reported(capsys):
+    words = "simulate locational --input voters2016 --region state --parents census-divisions"
+    asked = [*words.split(), "--levels", "sampled", "--value", "voted_trump:bool"]
+    asked += ["--missing", "other", "--epsilon", "3"]
+    assert command([*asked, "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)["levels"]
+    assert len(found["estimates"]) == len(found["truth"]) == 60
+    assert all(0 < row["estimate"] < 1 for row in found["estimates"][:9])
+    assert all(0 < true < 1 for true in found["truth"])
 
 
 HOLE = [[3, 3], [3, 6], [6, 6], [6, 3], [3, 3]]

@@ -1,4 +1,4 @@
-"""Counts on two levels of regions, such as states and their counties, that agree with one another.
+"""Counts and means on two levels of regions, states and counties say, that agree with one another.
 
 Respondents are dealt out over the levels, publicly and at random; each reports once, about its
 level, with all of epsilon. The estimates of both levels are then averaged by their variances, such
@@ -24,6 +24,7 @@ from privagg.errors import UsageError
 from privagg.mechanisms.estimate import Vector, interval_factor
 from privagg.protocols.locational.adaptive import refine, threshold
 from privagg.protocols.locational.aggregator import Aggregator
+from privagg.protocols.locational.estimation import fieller
 from privagg.protocols.locational.hierarchy import Hierarchy
 from privagg.protocols.locational.levels import assign, best_split, merge
 from privagg.protocols.locational.params import Params
@@ -57,7 +58,10 @@ class Nested:
     low, high : (r, k) float64 array
         Intervals.
     truth : (r, k) float64 array
-        What a simulation knows.
+        What a simulation knows; of numbers, what rounding gives on average.
+    means : (3, r) float64 array or None
+        Of booleans and numbers: the mean of each region, and the ends of its interval, Fieller's;
+        NaN where the interval of its respondents holds 0.
     shares : tuple of float
         Parts of the respondents that were asked in each phase.
     cells : tuple of int
@@ -77,15 +81,33 @@ class Nested:
     low: Vector = field(repr=False)
     high: Vector = field(repr=False)
     truth: Vector = field(repr=False)
+    means: Vector | None = field(repr=False)
     shares: tuple[float, ...]
     cells: tuple[int, ...]
     confidence: float
     users: int
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each region and value."""
-        found = []
+        """Return one dict for each region and value; means are None where they are withheld."""
+        found: list[dict[str, Any]] = []
         for at, name in enumerate(self.names):
+            if self.means is not None:
+                above = int(self.parent[at])
+                mean, low, high = (
+                    None if math.isnan(one) else float(one) for one in self.means[:, at]
+                )
+                found.append(
+                    {
+                        "region": name,
+                        "level": int(self.level[at]),
+                        "parent": None if above < 0 else self.names[above],
+                        "estimate": mean,
+                        "low": low,
+                        "high": high,
+                        "count": float(self.count[at].sum()),
+                    }
+                )
+                continue
             for column, label in enumerate(self.params.value.labels):
                 row: dict[str, Any] = {"region": name, "level": int(self.level[at])}
                 if label:
@@ -99,6 +121,16 @@ class Nested:
                 }
                 found.append(row)
         return found
+
+    @property
+    def true_rows(self) -> Vector:
+        """What a simulation knows of each of :meth:`rows`; NaN where a region is empty."""
+        if self.means is None:
+            return self.truth.reshape(-1)
+        size = self.truth.sum(axis=1)
+        ratio = (self.truth[:, 1] - self.truth[:, 0]) / np.where(size > 0, size, np.nan)
+        bottom, top = self.params.value.range
+        return np.asarray((bottom + top) / 2 + (top - bottom) / 2 * ratio, np.float64)
 
 
 def run_nested(
@@ -114,8 +146,7 @@ def run_nested(
     Parameters
     ----------
     params : Params
-        The survey of the children; their regions have parents, and the value is presence or a
-        category.
+        The survey of the children; their regions have parents, and the value is no ranking.
     chunks : callable
         Returns the respondents, chunk by chunk; called once for each phase.
     adaptive : bool
@@ -162,7 +193,7 @@ def run_nested(
             level = assign(len(held), shares, dealt.spawn(f"chunk {number}"))
             codes = held.codes[:, 0]
             known = codes < params.cells.known
-            truth += np.bincount(codes[known], minlength=truth.size).reshape(truth.shape)
+            truth += _truth(params, held, known).reshape(truth.shape)
             users += codes.size
             moved = _moved(codes[level == phase], at, params, survey)
             some = Held(moved[:, None], np.zeros((moved.size, 1)), 0, 0)
@@ -208,6 +239,7 @@ def run_nested(
         low=count - reach,
         high=count + reach,
         truth=totals[numbers],
+        means=_means(params, count, variance, users, factor) if params.value.numeric else None,
         shares=tuple(float(one) for one in shares),
         cells=tuple(sizes),
         confidence=float(confidence),
@@ -220,9 +252,35 @@ def _check(params: Any) -> None:
         raise UsageError("params", type(params).__name__, "Params")
     if params.regions.parents is None:
         raise UsageError("regions", "regions without parents", "a parent of every region")
-    if params.value.numeric or params.items > 1 or params.notion != "local":
-        allowed = "presence or a category, one item, the local notion"
+    if params.groups > 1 or params.items > 1 or params.notion != "local":
+        allowed = "no ranking, one item, the local notion"
         raise UsageError("params", params.value.kind, allowed)
+
+
+def _truth(params: Params, held: Held, known: NDArray[np.bool_]) -> Vector:
+    """Return respondents of each cell; of numbers, those that rounding gives on average."""
+    codes, size = held.codes[known, 0], params.cells.known
+    if not params.value.numeric:
+        return np.bincount(codes, minlength=size).astype(np.float64)
+    exact, first = held.exact[known, 0], codes // 2 * 2
+    low = np.bincount(first, (1 - exact) / 2, size)
+    return np.asarray(low + np.bincount(first + 1, (1 + exact) / 2, size), np.float64)
+
+
+def _means(params: Params, count: Vector, variance: Vector, users: int, factor: float) -> Vector:
+    """Return means and their intervals, (3, r), from estimated respondents at either end."""
+    low, high = count.T
+    d, c = high - low, high + low
+    # Who was asked varies like a multinomial; the noise of the two cells hardly goes together.
+    both = -2 * np.maximum(low, 0) * np.maximum(high, 0) / users
+    total = variance.sum(axis=1)
+    left, right, none = fieller(
+        d, c, total - both, total + both, variance[:, 1] - variance[:, 0], factor
+    )
+    ratio = np.where(none, np.nan, d / np.where(none, 1.0, c))
+    bottom, top = params.value.range
+    found = (bottom + top) / 2 + (top - bottom) / 2 * np.stack([ratio, left, right])
+    return np.asarray(np.clip(found, bottom, top), np.float64)
 
 
 def _hierarchy(params: Params) -> Hierarchy:
