@@ -83,7 +83,11 @@ def read(
     bundled = source in datasets.names()
     table = _bundled(source) if bundled else None
     if not bundled:
-        _check_file(source, written)
+        _check_file(source)
+    files = [place.parents, *place.region.split(":")[1:], place.region.partition(":")[2]]
+    for name in [source, *files]:
+        if name and Path(name).is_file():
+            _check_written(Path(name), written)
     regions, columns = _regions(source, table, place)
     declared, column = _value(source, table, value)
     names = [*columns, *([column] if column else [])]
@@ -137,16 +141,20 @@ def _bundled(name: str) -> dict[str, Any]:
     return {one: table[one].combine_chunks() for one in table.column_names}
 
 
-def _check_file(source: str, written: tuple[Path | None, ...]) -> None:
+def _check_written(read: Path, written: tuple[Path | None, ...]) -> None:
+    """Refuse to write over what is read."""
+    for other in written:
+        if other is not None and other.exists() and os.path.samefile(other, read):
+            raise UsageError("--out", str(other), f"another file than {read.name}, which is read")
+
+
+def _check_file(source: str) -> None:
     path = Path(source)
     if path.suffix.lower() not in (".csv", ".parquet"):
         allowed = f"a .csv or .parquet file, or a bundled table: {', '.join(datasets.names())}"
         raise UsageError("--input", source, allowed)
     if not path.is_file():
         raise UsageError("--input", source, "a file that exists, or the name of a bundled table")
-    for other in written:
-        if other is not None and other.exists() and os.path.samefile(other, path):
-            raise UsageError("--out", str(other), "another file than --input's")
 
 
 def _regions(
@@ -167,13 +175,13 @@ def _regions(
         if kind == "polygons":
             file, _, prop = rest.partition(":")
             return Polygons.read(file, prop or None), columns
-        if kind == "h3" and not rest.isdigit():
+        if kind == "h3" and not (rest.isascii() and rest.isdigit()):
             return H3Cells(read_names(rest)), columns
         box = _box(source, place.bbox)
         if kind == "h3":
             return H3Cells.covering(int(rest), box), columns
         rows, _, wide = rest.partition("x")
-        if not (rows.isdigit() and wide.isdigit()):
+        if not (rest.isascii() and rows.isdigit() and wide.isdigit()):
             raise UsageError("--region", place.region, "grid:ROWSxCOLUMNS, such as grid:6x6")
         return Grid(int(rows), int(wide), box), columns
     for flag, value in (

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import rich_click as click
+from click.core import ParameterSource
 
 from privagg.cli._survey_options import check_epsilon
 from privagg.cli.common import Options, command, emit, note, progress, seed_option
@@ -19,6 +20,12 @@ MECHANISM_NAMES = (
     *("planar-laplace", "region-exponential"),
 )
 """Said again here, so that the help needs no import of the protocol; a test compares them."""
+
+_NOT_EVALUATED = {
+    *("source", "region", "latitude", "longitude", "bbox", "parents", "levels", "value", "clamp"),
+    *("missing", "items", "mechanism", "epsilon", "delta", "notion", "shuffle", "max_bytes"),
+    *("max_seconds", "users_expected", "beside_secagg", "post", "confidence"),
+}
 
 
 @command(
@@ -187,7 +194,7 @@ def locational(
     With --out FILE.csv or FILE.geojson the estimates are written there.
     """
     if values["evaluate"]:
-        _evaluate(source, options, values)
+        _evaluate(options, values)
         return
     for flag, found in (("--input", source), ("--region", region)):
         if found is None:
@@ -268,14 +275,18 @@ def locational(
     emit(report, options)
 
 
-def _evaluate(source: str | None, options: Options, values: dict[str, Any]) -> None:
+def _evaluate(options: Options, values: dict[str, Any]) -> None:
     """Run the evaluation, which has respondents of its own."""
     from privagg.cli import _locational_evaluation
     from privagg.cli._survey_inputs import parse_names
     from privagg.protocols.locational import evaluation
 
-    if source is not None:
-        raise UsageError("--input", source, "none with --evaluate")
+    context = click.get_current_context()
+    for name in context.params:
+        given = context.get_parameter_source(name)
+        if name in _NOT_EVALUATED and given is not ParameterSource.DEFAULT:
+            flag = "--input" if name == "source" else "--" + name.replace("_", "-")
+            raise UsageError(flag, context.params[name], "none with --evaluate")
     sets = parse_names("--sets", values["sets"]) or (*evaluation.SETS, *evaluation.COARSE)
     try:
         epsilons = tuple(float(one) for one in parse_names("--epsilons", values["epsilons"]))

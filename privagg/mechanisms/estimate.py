@@ -92,4 +92,5 @@ def interval_factor(confidence: float) -> float:
     real = isinstance(confidence, int | float | np.floating) and not isinstance(confidence, bool)
     if not real or not 0 < confidence < 1:
         raise UsageError("confidence", confidence, "a number between 0 and 1, such as 0.95")
-    return NormalDist().inv_cdf((1 + float(confidence)) / 2)
+    # From the small tail: the large one is 1 in floats where the confidence is nearly 1.
+    return -NormalDist().inv_cdf((1 - float(confidence)) / 2)

@@ -142,6 +142,9 @@ def test_a_file_needs_what_it_declares(call, tmp_path):
     assert "Declare it" in call(*base, "--value", "cases:int", code=2)
     assert "out of range" in call(*base, "--value", "cases:int[0,5]", code=2)
     assert "another file" in call(*base, "--out", path, code=2)
+    assert "another file" in call(*base, "--out", names, code=2)
+    assert names.read_text(encoding="utf-8") == "a\nb\nc\n"
+    assert found["users"] == as_json(call(*base, "--confidence", 1 - 2**-53, "--json"))["users"]
     assert "needed" in call("--region", "where", code=2)
     names.write_text("a\nb\n", encoding="utf-8")
     assert "no declared region" in call(*base, code=2)
@@ -230,6 +233,11 @@ def test_parents_levels_and_other_notions(call):
         "--evaluate --input voters2016",
         "--evaluate --sets nothing",
         "--evaluate --epsilons one",
+        "--evaluate --sets votes --mechanism ss",
+        "--evaluate --sets votes --region state",
+        "--evaluate --sets votes --clamp",
+        "--input stops2017 --region grid:²x2 --latitude latitude --longitude longitude",
+        "--input stops2017 --region h3:² --latitude latitude --longitude longitude",
     ],
 )
 def test_refused(call, words):

@@ -371,3 +371,12 @@ def test_a_value_that_nobody_asks_for_is_refused():
     with pytest.raises(UsageError, match="presence"):
         one.report(("a", True))
     assert len(one.report(("a", None))) == 1
+
+
+def test_many_regions_with_parents():
+    """A hundred thousand: what looks at all names for each name would take minutes."""
+    names = [str(at) for at in range(100_000)]
+    regions = RegionList(names, {name: name[-1] for name in names})
+    assert len(regions.parent_names) == 10
+    with pytest.raises(UsageError, match="'99999' twice"):
+        RegionList([*names, "99999"])

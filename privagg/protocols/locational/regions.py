@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -360,7 +361,7 @@ def _checked_names(names: Any) -> tuple[str, ...]:
         if not isinstance(name, str) or not name.strip():
             raise UsageError("names", repr(name), "names that are not blank")
     if len(set(found)) < len(found):
-        twice = next(name for at, name in enumerate(found) if name in found[:at])
+        twice = next(name for name, times in Counter(found).items() if times > 1)
         raise UsageError("names", f"{twice!r} twice", "distinct names")
     return found
 
@@ -371,7 +372,8 @@ def _checked_parents(names: tuple[str, ...], parents: Any) -> tuple[str, ...]:
     for name in names:
         if name not in parents:
             raise UsageError("parents", f"no parent of {name!r}", "a parent of every region")
-    unknown = next((name for name in parents if name not in set(names)), None)
+    known = set(names)
+    unknown = next((name for name in parents if name not in known), None)
     if unknown is not None:
         raise UsageError("parents", f"a parent of {unknown!r}", "declared regions only")
     found = tuple(parents[name] for name in names)
