@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import rich_click as click
+from click import get_current_context
 from click.core import ParameterSource
 
 from privagg.cli._survey_options import check_epsilon
@@ -281,7 +282,7 @@ def _evaluate(options: Options, values: dict[str, Any]) -> None:
     from privagg.cli._survey_inputs import parse_names
     from privagg.protocols.locational import evaluation
 
-    context = click.get_current_context()
+    context = get_current_context()
     for name in context.params:
         given = context.get_parameter_source(name)
         if name in _NOT_EVALUATED and given is not ParameterSource.DEFAULT:
