@@ -24,6 +24,7 @@ from privagg.protocols.locational import (
     Respondent,
     hold,
     parse_value,
+    randomize,
     read_names,
 )
 from privagg.protocols.locational.geometry import check_box
@@ -380,3 +381,16 @@ def test_many_regions_with_parents():
     assert len(regions.parent_names) == 10
     with pytest.raises(UsageError, match="'99999' twice"):
         RegionList([*names, "99999"])
+
+
+@pytest.mark.parametrize("mechanism", ["privset", "grr"])
+@pytest.mark.parametrize("value", [Presence(), Boolean(), Number(0, 1), Category(["x", "y"])])
+def test_nobody_has_any_of_several_items(mechanism, value):
+    params = Params(regions=REGIONS, value=value, epsilon=2.0, items=2, mechanism=mechanism)
+    values = None if isinstance(value, Presence) else []
+    held = hold(params, [[]], values, owners=np.zeros(0, np.int64), users=5)
+    assert held.codes.tolist() == [[-1, -1]] * 5
+    assert len(randomize(params, held)) == 5
+    assert len(Respondent(params).report()) == 1
+    with pytest.raises(UsageError, match="1 to 1"):
+        Respondent(Params(regions=REGIONS, value=value, epsilon=2.0)).report()

@@ -216,7 +216,7 @@ class Respondent:
         ----------
         *items : pairs
             Each a place (a name, or latitude and longitude) and a value (None for presence); as
-            many as the survey allows.
+            many as the survey allows. None at all where it allows several.
 
         Raises
         ------
@@ -228,8 +228,10 @@ class Respondent:
             hint = "Another round takes another Respondent, and spends epsilon again."
             raise UsageError("report", "a second one", "one report", hint)
         params = self._params
-        if not 1 <= len(items) <= params.items:
-            raise UsageError("items", f"{len(items)} items", f"1 to {params.items}")
+        # Who has none of several reports, too: else reporting would tell that one has some.
+        least = 0 if params.items > 1 else 1
+        if not least <= len(items) <= params.items:
+            raise UsageError("items", f"{len(items)} items", f"{least} to {params.items}")
         if any(not isinstance(item, tuple) or len(item) != 2 for item in items):
             raise UsageError("items", "an item that is no pair", "pairs of a place and a value")
         places: list[Any]
@@ -243,7 +245,15 @@ class Respondent:
         if params.value.kind == "presence" and not any(one is not None for one in values or ()):
             values = None
         owners = np.zeros(len(items), np.int64)
-        held = hold(params, places, values, owners=owners, group=self._group, entropy=self._entropy)
+        held = hold(
+            params,
+            places,
+            values,
+            owners=owners,
+            users=1,
+            group=self._group,
+            entropy=self._entropy,
+        )
         if self._ledger is not None:
             survey = params.digest.hex()
             self._ledger.spend(self._name, params.epsilon_realised, survey=survey)
@@ -273,7 +283,7 @@ def _rows(
     known = params.cells.known
     keys = whose.astype(np.int64) * (known + 1) + np.where(cell == known, known, region)
     order = np.argsort(keys, kind="stable")
-    twice = np.append(False, np.diff(keys[order]) == 0)
+    twice = np.append(False, np.diff(keys[order]) == 0)[: keys.size]
     if (twice & (cell[order] != known)).any():
         raise UsageError("items", "two items of one respondent in one region", "one in a region")
     kept = order[~twice]
