@@ -53,7 +53,7 @@ def test_demo_leaks_and_says_so(capsys, tmp_path):
 
 def test_noise_gives_an_epsilon_and_a_curve(capsys):
     words = [*FAST, "--dp-noise", "1", "--sweep", "noise", "--fail-above", "26", "--clients", "1"]
-    data = objects(capsys, *words, "--batch", "8")
+    data = objects(capsys, *words, "--batch", "4")
     assert data["verdict"] == "HIDDEN"
     assert not data["leak"]
     assert data["why_nothing"]
