@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from privagg import _report_choropleth
+from privagg import _report_choropleth, _report_images
 from privagg._report_areas import Choropleth
 from privagg._report_choropleth import GRID as _GRID
 from privagg._report_choropleth import INK as _INK
+from privagg._report_images import ImageGrid
 from privagg._report_parts import Plot, cell_text, printable
 from privagg.errors import UsageError
 
@@ -50,10 +51,10 @@ def require(*modules: str) -> None:
             )
 
 
-def figure(plots: Sequence[Plot | Choropleth]) -> Figure:
+def figure(plots: Sequence[Plot | Choropleth | ImageGrid]) -> Figure:
     """Return one figure with all `plots`, in up to two columns.
 
-    A choropleth, and an odd one out, takes a whole row.
+    A choropleth, a grid of pictures, and an odd one out, takes a whole row.
 
     Raises
     ------
@@ -69,27 +70,37 @@ def figure(plots: Sequence[Plot | Choropleth]) -> Figure:
     rows = _rows(plots)
     alone = len(plots) == 1 and not isinstance(plots[0], Choropleth)
     columns = 1 if alone else 2
+    heights = [
+        _report_images.height(row[0], _SIZE[0] * columns)
+        if isinstance(row[0], ImageGrid)
+        else _SIZE[1]
+        for row in rows
+    ]
     whole = Figure(
-        figsize=(_SIZE[0] * columns, _SIZE[1] * len(rows)),
+        figsize=(_SIZE[0] * columns, sum(heights)),
         layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
     )
-    grid = whole.add_gridspec(len(rows), columns)
+    grid = whole.add_gridspec(len(rows), columns, height_ratios=heights)
     for number, row in enumerate(rows):
         for column, plot in enumerate(row):
             slot = grid[number, :] if len(row) == 1 else grid[number, column]
             if isinstance(plot, Choropleth):
                 _report_choropleth.draw(plot, whole, slot)
+            elif isinstance(plot, ImageGrid):
+                _report_images.draw(plot, whole, slot)
             else:
                 _draw(plot, whole.add_subplot(slot))
     return whole
 
 
-def _rows(plots: Sequence[Plot | Choropleth]) -> list[list[Plot | Choropleth]]:
+def _rows(
+    plots: Sequence[Plot | Choropleth | ImageGrid],
+) -> list[list[Plot | Choropleth | ImageGrid]]:
     """Return the plots of each row, in their order."""
-    rows: list[list[Plot | Choropleth]] = []
+    rows: list[list[Plot | Choropleth | ImageGrid]] = []
     open_row = False
     for plot in plots:
-        wide = isinstance(plot, Choropleth)
+        wide = isinstance(plot, Choropleth | ImageGrid)
         if open_row and not wide:
             rows[-1].append(plot)
             open_row = False
@@ -100,7 +111,7 @@ def _rows(plots: Sequence[Plot | Choropleth]) -> list[list[Plot | Choropleth]]:
 
 
 def save(
-    plots: Sequence[Plot | Choropleth], path: str | Path, target: BinaryIO | None = None
+    plots: Sequence[Plot | Choropleth | ImageGrid], path: str | Path, target: BinaryIO | None = None
 ) -> None:
     """Write all `plots` as one picture to `path`; its suffix says the format.
 
@@ -130,7 +141,7 @@ def save(
         whole.savefig(target or path, format=suffix[1:], dpi=150, metadata=metadata)
 
 
-def svg(plot: Plot, prefix: str) -> str:
+def svg(plot: Plot | ImageGrid, prefix: str) -> str:
     """Return `plot` as an SVG element to stand in a page, in the page's own colours.
 
     Ink and grid become the CSS variables ``--ink`` and ``--grid``; the ground is transparent.

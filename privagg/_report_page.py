@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from privagg import __version__, _report_choropleth, _report_draw
 from privagg._report_areas import Choropleth
+from privagg._report_images import ImageGrid
 from privagg._report_parts import Plot, Table, printable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def page(
     title: str,
     verdict: str,
     tables: Sequence[Table],
-    plots: Sequence[Plot | Choropleth],
+    plots: Sequence[Plot | Choropleth | ImageGrid],
     notes: Sequence[str],
     json: str,
 ) -> str:
@@ -46,7 +47,7 @@ def page(
     UsageError
         If jinja2, or matplotlib where there are plots, is not installed.
     """
-    drawn = any(isinstance(plot, Plot) for plot in plots)
+    drawn = any(isinstance(plot, Plot | ImageGrid) for plot in plots)
     _report_draw.require("jinja2", *(["matplotlib"] if drawn else []))
     import jinja2
 
@@ -85,7 +86,7 @@ def page(
     return environment.from_string(source).render(fields)
 
 
-def _picture(plot: Plot | Choropleth, prefix: str) -> str:
+def _picture(plot: Plot | Choropleth | ImageGrid, prefix: str) -> str:
     if isinstance(plot, Choropleth):
         return _report_choropleth.markup(plot, prefix)
     return _report_draw.svg(plot, prefix)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from privagg import _report_draw, _report_text
 from privagg._report_areas import Area, Choropleth
+from privagg._report_images import ImageGrid
 from privagg._report_json import SCHEMA_VERSION, encode, plain
 from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
 from privagg.errors import UsageError
@@ -43,6 +44,7 @@ __all__ = [
     "Plot",
     "PlotKind",
     "Choropleth",
+    "ImageGrid",
     "Area",
     "Series",
     "Reference",
@@ -65,7 +67,7 @@ class Report:
         The stable JSON object; see :meth:`to_json` for what it may hold.
     tables : sequence of Table
         For people; `data` holds the same numbers unrounded.
-    plots : sequence of Plot and Choropleth
+    plots : sequence of Plot, Choropleth and ImageGrid
         Pictures as data.
     notes : sequence of str
         What a reader must know: warnings, assumptions, what was not measured.
@@ -76,7 +78,7 @@ class Report:
     title: str
     data: Mapping[str, object]
     tables: Sequence[Table] = ()
-    plots: Sequence[Plot | Choropleth] = ()
+    plots: Sequence[Plot | Choropleth | ImageGrid] = ()
     notes: Sequence[str] = ()
     verdict: str = ""
 

@@ -143,6 +143,10 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.audit_responses:responses",
                 "Say what released counts of bags tell about single labels.",
             ),
+            "gradient": Leaf(
+                "privagg.cli.audit_gradient:gradient",
+                "Attack the gradients that a server sees, and say per layer what it can read.",
+            ),
         },
     ),
     "data": Branch(

@@ -1,0 +1,143 @@
+"""The model and the examples of ``privagg audit gradient``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privagg.attacks.gradient.torch_models import require_torch
+from privagg.attacks.gradient.views import Batch
+from privagg.datasets import load_pictures
+from privagg.errors import UsageError
+
+__all__ = ["GradientInputs", "inputs"]
+
+
+@dataclass(frozen=True)
+class GradientInputs:
+    """What is audited.
+
+    Attributes
+    ----------
+    model : torch.nn.Module
+        Untrained, or as the function made it.
+    loss : callable, optional
+        Of outputs and labels.
+    examples, labels : arrays
+        All of them, in the order in which they are dealt out.
+    source : str
+        For the report.
+    """
+
+    model: Any = field(repr=False)
+    loss: Callable[[Any, Any], Any] | None
+    examples: NDArray[Any] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    source: str
+
+    def batches(self, batch: int, clients: int) -> tuple[list[Batch], NDArray[Any]]:
+        """Return a batch for each client, and the examples that are left.
+
+        Raises
+        ------
+        UsageError
+            If there are too few.
+        """
+        need = batch * clients
+        if need > len(self.examples):
+            raise UsageError(
+                "--batch",
+                f"{batch} x {clients} clients",
+                f"at most {len(self.examples)} examples in all, as there are",
+            )
+        parts = [slice(at, at + batch) for at in range(0, need, batch)]
+        return [Batch(self.examples[p], self.labels[p]) for p in parts], self.examples[need:]
+
+
+def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) -> GradientInputs:
+    """Make the model and read the examples; the bundled ones if neither is named.
+
+    Raises
+    ------
+    UsageError
+        If something cannot be imported or read, or is not what it should be.
+    """
+    torch = require_torch()
+    torch.manual_seed(seed)
+    if model is None or data is None:
+        pictures, classes = load_pictures()
+        order = np.random.default_rng(seed).permutation(len(pictures))
+        made = torch.nn.Sequential(
+            torch.nn.Flatten(),
+            torch.nn.Linear(3072, 256),
+            torch.nn.ReLU(),
+            torch.nn.Linear(256, 10),
+        )
+        source = "bundled: 3072-256-10 with ReLU, untrained; crops of two photographs"
+        measure = None if loss is None else _named("--loss", loss)
+        return GradientInputs(made, measure, pictures[order], classes[order], source)
+    made = _named("--model", model)()
+    if not isinstance(made, torch.nn.Module):
+        raise UsageError("--model", type(made).__name__, "a function that makes a torch.nn.Module")
+    examples, labels = _read(data)
+    order = np.random.default_rng(seed).permutation(len(examples))
+    measure = None if loss is None else _named("--loss", loss)
+    return GradientInputs(made, measure, examples[order], labels[order], f"{model}, {data.name}")
+
+
+def _named(flag: str, text: str) -> Any:
+    """Import ``module:name``; the current folder counts, as for ``python -m``."""
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise UsageError(flag, text, "MODULE:NAME, for example my_module:make_model")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise UsageError(flag, text, f"a module that can be imported ({error})") from None
+    except AttributeError:
+        raise UsageError(flag, text, f"a name that {module} has") from None
+    if not callable(found):
+        raise UsageError(flag, text, "a function")
+    return found
+
+
+def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            names = list(held.files)
+            key = next((name for name in ("images", "inputs", "x") if name in names), None)
+            tag = next((name for name in ("labels", "y") if name in names), None)
+            if key is None or tag is None:
+                raise UsageError(
+                    path.name, ", ".join(names) or "no array", "arrays named images and labels"
+                )
+            examples, labels = held[key], held[tag]
+    except (OSError, ValueError, EOFError, AttributeError) as error:
+        raise UsageError(path.name, f"not read: {error}", "an .npz file of plain arrays") from None
+    if examples.dtype == np.uint8:
+        raise UsageError(
+            f"{path.name}, array {key!r}",
+            "uint8",
+            "floats, as the model takes them",
+            "Divide by 255, as the clients do.",
+        )
+    if examples.dtype.kind == "f":
+        examples = examples.astype(np.float32)
+        if not np.isfinite(examples).all():
+            raise UsageError(f"{path.name}, array {key!r}", "numbers not finite", "finite ones")
+    if labels.dtype.kind in "iu":
+        labels = labels.astype(np.int64)
+    if examples.ndim < 2 or len(examples) != len(labels):
+        raise UsageError(
+            path.name, f"{examples.shape} and {labels.shape}", "an example a row, and its label"
+        )
+    return examples, labels

@@ -1,0 +1,264 @@
+"""Curves of an audit of gradients: quality over what a deployment can choose."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from privagg.attacks.gradient.audit import audit
+from privagg.attacks.gradient.verdicts import BAR
+from privagg.cli._audit_gradient_inputs import GradientInputs
+from privagg.cli.common import Step
+from privagg.errors import UsageError
+from privagg.integrations.gradient_views import FederatedView, train
+from privagg.report import Cell, Column, Plot, Reference, Series, Table
+
+__all__ = ["Curve", "Setup", "plots", "sweep", "table"]
+
+_NOISES = (1e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
+_ATTACK = "ica"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep.
+
+    Attributes
+    ----------
+    x : float
+        The setting.
+    psnr, chance : float
+        Mean absolute PSNR of `ica` on the inputs, and of the chance line, in decibels.
+    recovered, batch : int
+        Inputs that count as recovered, of how many.
+    epsilon : float, optional
+        Where there is noise.
+    verdict : str
+        The worst of the layers.
+    """
+
+    x: float
+    psnr: float | None
+    chance: float | None
+    recovered: int
+    batch: int
+    epsilon: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A sweep: its name and points."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is audited, with settings that a sweep replaces."""
+
+    made: GradientInputs
+    batch: int
+    clients: int
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, made: GradientInputs, batch: int, clients: int, settings: dict[str, Any]) -> Setup:
+        """Fill in what goes with noise."""
+        filled = dict(settings)
+        if filled["dp_noise"] and filled["clip"] is None:
+            filled["clip"] = 1.0
+        return cls(made, batch, clients, filled)
+
+    def view(self) -> tuple[Any, FederatedView]:
+        """Return the model at its stage of training, and the view."""
+        made, held = self.made, self.settings
+        model = made.model
+        if held["epochs"]:
+            model = train(
+                model,
+                made.examples,
+                made.labels,
+                epochs=held["epochs"],
+                loss=made.loss,
+                seed=held["sample_seed"],
+            )
+        return model, FederatedView(
+            model=model,
+            loss=made.loss,
+            secagg=held["secagg"],
+            bits=held["bits"],
+            noise=held["dp_noise"],
+            clip=held["clip"],
+            local_steps=held["local_steps"],
+            local_batch=held["local_batch"],
+            rate=held["rate"],
+            compression=held["compression"],
+            seed=held["sample_seed"],
+        )
+
+    def with_(self, name: str, value: Any) -> Setup:
+        """Return the setup with one setting replaced."""
+        if name in ("batch", "clients"):
+            return dataclasses.replace(self, **{name: value})
+        settings = {**self.settings, name: value}
+        if name == "dp_noise" and settings["clip"] is None:
+            settings["clip"] = 1.0
+        if name == "bits":
+            settings["secagg"] = True
+        return dataclasses.replace(self, settings=settings)
+
+
+def _values(setup: Setup, name: str) -> list[Any]:
+    most = len(setup.made.examples)
+    match name:
+        case "batch":
+            values: list[Any] = [1, 2, 4, 8, 16, 32, 64, 128]
+            return [n for n in values if n * setup.clients <= most]
+        case "clients":
+            least = 2 if setup.settings["secagg"] else 1
+            return [n for n in (1, 2, 4, 8, 16, 32) if least <= n and n * setup.batch <= most]
+        case "noise":
+            return list(_NOISES)
+        case "clip":
+            return [0.01, 0.1, 1.0, 10.0]
+        case "bits":
+            if setup.clients < 2:
+                raise UsageError("--sweep", "bits", "2 clients or more", "--clients 4, say.")
+            return [8, 12, 16, 20, 24, 32]
+        case "local-steps":
+            return [1, 2, 5, 10, 20]
+    return [0, 1, 3, 10]
+
+
+_FIELDS = {"noise": "dp_noise", "local-steps": "local_steps"}
+
+
+def sweep(setup: Setup, name: str, step: Step) -> Curve:
+    """Audit with the fast separation attack at each value of one setting.
+
+    Parameters
+    ----------
+    setup : Setup
+        The audit, whose other settings stay.
+    name : str
+        What is varied.
+    step : Step
+        Progress.
+    """
+    values = _values(setup, name)
+    points = []
+    for done, value in enumerate(values):
+        step(f"sweep over {name}", done, len(values))
+        own = setup.with_(_FIELDS.get(name, name), value)
+        batches, others = own.made.batches(own.batch, own.clients)
+        model, view = own.view()
+        found = audit(
+            model,
+            batches,
+            view=view,
+            attacks=(_ATTACK,),
+            loss=own.made.loss,
+            others=others,
+            seed=own.settings["sample_seed"],
+        )
+        best = found.best
+        levels = None if best is None else best.decibels()
+        points.append(
+            Point(
+                x=float(value),
+                psnr=None if levels is None else levels[0],
+                chance=None if levels is None else levels[1],
+                recovered=0 if best is None else best.recovered,
+                batch=found.seen.batch,
+                epsilon=found.epsilon(own.settings["delta"]),
+                verdict=found.verdict.value,
+            )
+        )
+    step(f"sweep over {name}", len(values), len(values))
+    return Curve(name, tuple(points))
+
+
+def table(curve: Curve) -> Table:
+    """Return the points as a table."""
+    rows: list[list[Cell]] = [
+        [
+            one.x,
+            one.psnr,
+            one.chance,
+            f"{one.recovered} of {one.batch}",
+            one.epsilon,
+            one.verdict,
+        ]
+        for one in curve.points
+    ]
+    heads: list[Column | str] = [
+        curve.name,
+        Column("PSNR", "dB"),
+        Column("chance", "dB"),
+        "recovered",
+        "epsilon",
+        "verdict",
+    ]
+    return Table(f"Over {curve.name}, by {_ATTACK} alone", heads, rows)
+
+
+def plots(curve: Curve) -> list[Plot]:
+    """Return the curve as plots: quality, and with noise the epsilon of the same settings."""
+    known = [one for one in curve.points if one.psnr is not None and one.chance is not None]
+    if not known:
+        return []
+    log = curve.name not in ("bits", "epochs") and all(one.x > 0 for one in known)
+    xs = [one.x for one in known]
+    drawn = [
+        Plot(
+            kind="line",
+            title=f"Quality over {curve.name}",
+            x_label=_LABELS[curve.name],
+            y_label="absolute PSNR [dB]",
+            series=[
+                Series(_ATTACK, xs, [one.psnr or 0.0 for one in known]),
+                Series("chance", xs, [one.chance or 0.0 for one in known]),
+            ],
+            log_x=log,
+            references=[Reference(BAR, "counts as recovered")],
+        )
+    ]
+    private = [one for one in known if one.epsilon]
+    if len(private) > 1 and curve.name == "noise":
+        drawn.append(
+            Plot(
+                kind="line",
+                title="Quality over the epsilon of that noise",
+                x_label="epsilon, one example added or removed",
+                y_label="absolute PSNR [dB]",
+                series=[
+                    Series(
+                        _ATTACK,
+                        [p.epsilon or 0.0 for p in private],
+                        [p.psnr or 0.0 for p in private],
+                    ),
+                    Series(
+                        "chance",
+                        [p.epsilon or 0.0 for p in private],
+                        [p.chance or 0.0 for p in private],
+                    ),
+                ],
+                log_x=True,
+                references=[Reference(BAR, "counts as recovered")],
+            )
+        )
+    return drawn
+
+
+_LABELS = {
+    "batch": "examples of each client",
+    "clients": "clients in the sum",
+    "noise": "noise multiplier",
+    "clip": "bound of each example's gradient",
+    "bits": "bits of a number",
+    "local-steps": "local SGD steps",
+    "epochs": "epochs of training before",
+}

@@ -1,0 +1,106 @@
+"""``privagg audit gradient``: its object, its exit code, its refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the extra 'torch' is not installed")
+pytest.importorskip("opacus", reason="the extra 'torch' is not installed")
+import torch
+
+from privagg.attacks.gradient.audit import ATTACKS
+from privagg.cli import audit_gradient
+from privagg.cli.main import run
+from privagg.datasets import load_pictures
+
+torch.set_num_threads(1)
+
+FAST = ["audit", "gradient", "--demo", "--attack", "fast", "--trials", "100", "--quiet"]
+
+
+def objects(capsys, *words, code=0):
+    assert run([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_attacks_are_named_alike():
+    assert ("all", "fast", *ATTACKS) == audit_gradient.ATTACKS
+
+
+def test_demo_leaks_and_says_so(capsys, tmp_path):
+    page = tmp_path / "audit.html"
+    words = [*FAST, "--secagg", "--fail-above", "26dB", "--report", str(page)]
+    data = objects(capsys, *words, code=5)
+    assert data["verdict"] == "EXACT"
+    assert data["leak"]
+    assert "relu_exact" in data["leaks"]
+    assert {"name", "shape", "rank", "visible_rank", "verdict", "reason"} <= set(data["layers"][0])
+    assert {
+        "name", "verified", "recovered", "batch", "psnr_abs_mean", "psnr_abs_min", "ssim",
+        "cosine", "cpu_seconds",
+    } <= set(data["attacks"][0])  # fmt: skip
+    assert data["epsilon"] is None
+    assert data["delta"] == 1e-5
+    assert data["labels"]["correct"] == 1.0
+    assert data["view"]["batch"] == 16
+    text = page.read_text()
+    assert "data:image/png" in text
+    assert "no proof of privacy" in text
+
+
+def test_noise_gives_an_epsilon_and_a_curve(capsys):
+    words = [*FAST, "--dp-noise", "1", "--sweep", "noise", "--fail-above", "26", "--clients", "1"]
+    data = objects(capsys, *words, "--batch", "4")
+    assert data["verdict"] == "HIDDEN"
+    assert not data["leak"]
+    assert data["why_nothing"]
+    assert data["epsilon"] == pytest.approx(4.377, abs=0.01)
+    lower = [one["epsilon"] for one in data["worst_case"]]
+    assert lower[0] <= data["epsilon"]
+    assert lower[1] <= data["epsilon_replace"]
+    (curve,) = data["sweeps"]
+    epsilons = [one["epsilon"] for one in curve["points"]]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert curve["points"][0]["recovered"] > curve["points"][-1]["recovered"] == 0
+
+
+def test_own_model_and_data(capsys, tmp_path, monkeypatch):
+    pictures, labels = load_pictures()
+    np.savez(tmp_path / "own.npz", images=pictures[:20, :, :8, :8], labels=labels[:20])
+    (tmp_path / "my_gradient_model.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64),\n"
+        "        torch.nn.ReLU(), torch.nn.Linear(64, 10))\n"
+        "def number():\n"
+        "    return 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--data", "own.npz", "--trials", "50", "--quiet", "--batch", "4"]
+    words += ["--attack", "ica", "--attack", "inverting_gradients", "--iterations", "3"]
+    data = objects(capsys, *words, "--model", "my_gradient_model:make")
+    assert [one["name"] for one in data["attacks"]] == ["ica", "ica", "inverting_gradients"]
+    assert data["attacks"][-1]["iterations"] == 3
+    for name in ("my_gradient_model:number", "my_gradient_model:none", "nowhere:make", "make"):
+        assert objects(capsys, *words, "--model", name, code=2)["error"]["argument"] == "--model"
+    many = [*words, "--model", "my_gradient_model:make", "--clients", "9"]
+    assert "20 examples" in objects(capsys, *many, code=2)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--demo", "--model", "a:b"],
+        [],
+        ["--demo", "--fail-above", "loud"],
+        ["--demo", "--bits", "16"],
+        ["--demo", "--compression", "zip"],
+        ["--demo", "--secagg", "--clients", "1"],
+    ],
+)
+def test_refusals(capsys, words):
+    out = objects(capsys, "audit", "gradient", "--quiet", *words, code=2)
+    assert out["error"]["type"] == "UsageError"
