@@ -38,6 +38,7 @@ def test_exact_and_verified(size, width, seed):
     assert quality(found.inputs, images).psnr.min() >= 100
 
 
+@pytest.mark.sweep
 def test_exact_beyond_five_neurons_an_input():
     images, tags = photographs(64, 0)
     found = relu_exact(seen(network(256), images, tags))
