@@ -137,7 +137,13 @@ class Bags:
             If a bag is empty, a row is none or stands twice in a bag, or a row is in no bag.
         """
         n = whole("rows", rows, 1, MAX_SHUFFLED)
-        bags = [np.asarray(list(bag), object) for bag in members]
+        if not isinstance(members, Iterable) or isinstance(members, str):
+            raise UsageError("members", type(members).__name__, "the rows of each bag, as lists")
+        bags = []
+        for bag in members:
+            if not isinstance(bag, Iterable):
+                raise UsageError("members", type(bag).__name__, "the rows of each bag, as lists")
+            bags.append(np.asarray(list(bag), object))
         if not bags:
             raise UsageError("members", "no bag", "at least one bag")
         flat = []
