@@ -116,8 +116,8 @@ def audit(
     UsageError
         If releases are of other responses, or of different rows, or contradict each other.
     """
-    if not releases:
-        raise UsageError("releases", "none", "at least one")
+    if not releases or not all(isinstance(one, Released) for one in releases):
+        raise UsageError("releases", "none, or something else", "at least one Released")
     rows = releases[0].bags.rows
     for one in releases:
         if one.classes != 2:

@@ -9,15 +9,21 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from privagg.attacks import responses as attack
 from privagg.attacks.responses_audit import audit, read_prior
 from privagg.errors import UsageError
+from privagg.protocols.responses import planner, reports
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
 from privagg.protocols.responses.release import Curator, Release
 from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.sorting import by_score
 
 KEY = b"privagg.responses"
 COUNTS = Release(epsilon=1.0, classes=2)
+CODES, LABELS = np.array([[0, 0], [1, 1], [0, 1], [1, 0]]), np.array([0, 1, 1, 0])
+PARAMS = reports.ReportParams(layout=reports.Layout((2, 2)), least=1e9)
+NOTHING = reports.release(PARAMS, CODES, LABELS).tables
 
 
 @pytest.mark.parametrize(
@@ -167,3 +173,54 @@ def test_an_audit_refuses_counts_that_are_none_and_priors_of_other_rows(file):
         parquet.write_table(table.set_column(place, "response", column), path)
         with pytest.raises(UsageError):
             audit([Released.read(path)])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: by_score([1e308, -1e308, 1e308], 1),
+        lambda: by_score(np.ma.masked_array([1.0, 2.0], mask=[True, False]), 1),
+        lambda: reports.Layout(5),
+        lambda: reports.Layout("ab"),
+        lambda: reports.Layout((2,) * 20_000),
+        lambda: reports.Layout((2, 3), pairs="no"),
+        lambda: reports.preset("w3c-attribution", 5),
+        lambda: PARAMS.epsilon("a"),
+        lambda: PARAMS.epsilon(True),
+        lambda: reports.release(PARAMS, np.ma.masked_array(CODES, mask=True), LABELS),
+        lambda: reports.release(PARAMS, CODES, np.ma.masked_array(LABELS, mask=True)),
+        lambda: reports.AggregateLogistic("a"),
+        lambda: reports.AggregateLogistic(float("inf")),
+        lambda: reports.AggregateLogistic(1.0).fit(None, CODES),
+        lambda: reports.AggregateLogistic(1.0).fit(NOTHING, CODES),
+        lambda: reports.AggregateLogistic(1.0).predict(CODES),
+        lambda: reports.NaiveBayes().fit(None),
+        lambda: reports.NaiveBayes().fit(NOTHING),
+        lambda: reports.NaiveBayes().predict(CODES),
+        lambda: reports.MarkovRandomField(ridge="a"),
+        lambda: reports.MarkovRandomField().fit(None),
+        lambda: reports.MarkovRandomField().predict(CODES),
+        lambda: reports.Boosting().fit(None, CODES, LABELS),
+        lambda: reports.Boosting().fit(NOTHING, CODES, LABELS * 2),
+        lambda: reports.nllh(["a"] * 4, np.full(4, 0.5)),
+        lambda: reports.nllh([0, 2, 1, 1], np.full(4, 0.5)),
+        lambda: planner.forecast(100, 5, 1.0, sizes=[]),
+        lambda: planner.forecast(100, 5, 1.0, sizes=None),
+        lambda: planner.forecast(100, 5, 1.0, sizes=["a"]),
+        lambda: attack.posterior([0.5], "a"),
+        lambda: attack.posterior([0.5], [np.inf, 1]),
+        lambda: attack.expected_advantage([0.5], "a"),
+        lambda: attack.expected_advantage([0.5], [[-1, 2], [1, 0]]),
+        lambda: attack.response_advantage(0.5, float("nan")),
+        lambda: attack.response_advantage(0.5, -1e9),
+        lambda: attack.response_epsilon(0.5, "a"),
+        lambda: attack.infer([0.5], [3], [[1, 1]]),
+        lambda: attack.infer([0.5], [0], None),
+        lambda: audit([5]),
+        lambda: Released.read(None),
+        lambda: Curator(COUNTS, Bags.random(2, 1)).release([0, 1]).write("x", prior=["a", "b"]),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(call):
+    with pytest.raises(UsageError):
+        call()

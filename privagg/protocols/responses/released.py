@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import as_array, describe
 from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
@@ -145,7 +146,10 @@ class Released:
         for name, values in self._columns():
             table[name] = values[bag]
         if prior is not None:
-            chances = np.asarray(prior, np.float64)
+            chances = as_array("prior", prior)
+            if chances.dtype.kind not in "fiub":
+                raise UsageError("prior", describe(chances), "a probability for each row")
+            chances = chances.astype(np.float64)
             if chances.shape != (self.bags.rows,) or not ((chances >= 0) & (chances <= 1)).all():
                 raise UsageError("prior", f"shape {chances.shape}", "a probability for each row")
             table["prior"] = chances[row]
@@ -167,6 +171,8 @@ class Released:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if not isinstance(path, str | Path):
+            raise UsageError("path", describe(path), "a path")
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid) as error:
