@@ -60,7 +60,9 @@ class Bags:
         whole("rows", self.rows, 1, MAX_SHUFFLED)
         if table.shape[0] != self.rows or not table.size:
             raise UsageError("labels", f"shape {table.shape}", f"{self.rows} rows")
-        if table.min() < -1 or table.max() >= table.size or (table.max(axis=1) < 0).any():
+        least = -1 if table.shape[1] > 1 else 0
+        alone = least == -1 and bool((table.max(axis=1) < 0).any())
+        if table.min() < least or table.max() >= table.size or alone:
             raise UsageError("labels", "a row in no bag, or a bag's number", "bags from 0 on")
         if not self.sizes.all():
             raise UsageError("labels", "an empty bag", "a row in every bag")
