@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 from privagg.cli.failures import ExitCode
-from privagg.cli.main import COMMANDS
+from privagg.cli.main import COMMANDS, run
 from privagg.errors import UsageError
 from privagg.protocols import secagg
+from privagg.protocols.responses.bags import Bags
+from privagg.protocols.responses.release import Curator, Release
 from privagg.protocols.secagg import client_graph, derivations, merkle, messages, thresholds
 from privagg.protocols.secagg.thresholds import Graph, Threat
 
@@ -254,6 +256,47 @@ def test_json_keys_of_sensor_networks_are_documented(words):
     cells = first_cells("| key |" + text.split("| key |")[1])
     keys = json.loads(output)
     assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(keys) - {"schema_version"}
+
+
+def all_keys(value):
+    if isinstance(value, dict):
+        return set(value) | {key for item in value.values() for key in all_keys(item)}
+    if isinstance(value, list):
+        return {key for item in value for key in all_keys(item)}
+    return set()
+
+
+def answer(capsys, words):
+    assert run([*words, "--json", "--quiet"]) in (ExitCode.GOOD, ExitCode.LEAK)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("simulate responses --target y --bag-size 2 --epsilon 1 --input", {"classes", "numbers"}),
+        ("plan responses --samples 90 --features 9 --snr 1 --epsilon 1 --sizes 1,2", set()),
+    ],
+    ids=["simulate", "plan"],
+)
+def test_json_keys_of_responses_are_documented(line, values, tmp_path, capsys):
+    rows = "".join(f"{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(60))
+    (tmp_path / "people.csv").write_text(f"x,y\n{rows}", encoding="utf-8")
+    words = line.split() + ([str(tmp_path / "people.csv")] if line.endswith("--input") else [])
+    keys = all_keys(answer(capsys, words)) - {"schema_version"}
+    text = section(CLI_PAGE, f"## `privagg {words[0]} responses`").split("Keys of `--json`:")[1]
+    assert set(re.findall(r"`(\w+)`", text)) - values == keys
+
+
+def test_json_keys_of_audits_of_bags_are_documented(tmp_path, capsys):
+    release = Curator(Release(classes=2), Bags.random(6, 3))
+    release.release(np.arange(6) % 2).write(tmp_path / "released.parquet")
+    found = answer(capsys, ["audit", "responses", "--bags", str(tmp_path / "released.parquet")])
+    page = (ROOT / "docs" / "audit-responses.md").read_text(encoding="utf-8")
+    text = section(page, "## Keys of `--json`")
+    cells = " ".join(first_cells(text))
+    assert set(re.findall(r"`(\w+)`", cells)) == set(found) - {"schema_version"}
+    assert all_keys(found) - {"schema_version"} <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_configuration_example_is_toml_of_the_command():

@@ -13,13 +13,15 @@ is no proof of privacy for other priors; a guarantee comes from the release's ep
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import as_array
+from privagg._validate import as_array, describe
 from privagg.errors import UsageError
 
 __all__ = [
@@ -103,8 +105,9 @@ def posterior(priors: Any, likelihood: Any) -> Reals:
         If an argument is not as described, or the release is impossible under the priors.
     """
     p = _priors(priors)
-    weights = np.asarray(likelihood, np.float64)
-    if weights.shape != (p.size + 1,) or not (weights >= 0).all() or not weights.any():
+    weights = _table("likelihood", likelihood)
+    good = weights.shape == (p.size + 1,) and bool((weights >= 0).all()) and bool(weights.any())
+    if not good or not np.isfinite(weights).all():
         raise UsageError("likelihood", f"shape {weights.shape}", f"{p.size + 1} weights")
     weights = weights / weights.max()
     # A count's weight is carried backwards over the rows: no division, so nothing is lost.
@@ -149,6 +152,8 @@ def infer(priors: Any, labels: Any, likelihoods: Any) -> Inference:
     of = as_array("labels", labels)
     if of.shape != prior.shape or of.dtype.kind not in "iu":
         raise UsageError("labels", f"shape {of.shape}", "a bag for each prior")
+    if of.min() < 0 or not isinstance(likelihoods, Sequence) or of.max() >= len(likelihoods):
+        raise UsageError("likelihoods", describe(likelihoods), "one for each bag")
     found = np.empty(prior.size)
     revealed = 0
     order = np.argsort(of, kind="stable")
@@ -185,8 +190,8 @@ def expected_advantage(priors: Any, noise: Any = None) -> float:
         As for :func:`posterior`.
     """
     p = _priors(priors)
-    channel = np.eye(p.size + 1) if noise is None else np.asarray(noise, np.float64)
-    if channel.ndim != 2 or channel.shape[0] != p.size + 1:
+    channel = np.eye(p.size + 1) if noise is None else _table("noise", noise)
+    if channel.ndim != 2 or channel.shape[0] != p.size + 1 or not (channel >= 0).all():
         raise UsageError("noise", f"shape {channel.shape}", f"{p.size + 1} rows")
     total = 0.0
     probability = count_distribution(p) @ channel
@@ -209,6 +214,9 @@ def response_advantage(prior: float, epsilon: float) -> float:
     With ``t = e^epsilon / (1 + e^epsilon)`` the best guess is right with probability
     ``max(p t, (1 - p)(1 - t)) + max(p (1 - t), (1 - p) t)``.
     """
+    real = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    if not real or not epsilon >= 0:
+        raise UsageError("epsilon", epsilon, "a number from 0")
     truth = 1 / (1 + math.exp(-epsilon))
     p = float(_priors([prior])[0])
     right = max(p * truth, (1 - p) * (1 - truth)) + max(p * (1 - truth), (1 - p) * truth)
@@ -220,6 +228,9 @@ def response_epsilon(prior: float, advantage: float) -> float:
 
     For comparison only: a release of counts with that advantage has no such guarantee.
     """
+    for name, value in (("prior", prior), ("advantage", advantage)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not value <= 1:
+            raise UsageError(name, value, "a number up to 1")
     if advantage <= 0:
         return 0.0
     if advantage >= min(prior, 1 - prior):
@@ -242,6 +253,13 @@ def _with(table: Reals, one: float) -> Reals:
     grown[-1] = 0.0
     grown[1:] += one * table
     return grown
+
+
+def _table(name: str, values: Any) -> Reals:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(name, "no numbers", "an array of numbers") from None
 
 
 def _certain(probability: Reals) -> NDArray[np.bool_]:

@@ -116,8 +116,8 @@ def audit(
     UsageError
         If releases are of other responses, or of different rows, or contradict each other.
     """
-    if not releases:
-        raise UsageError("releases", "none", "at least one")
+    if not releases or not all(isinstance(one, Released) for one in releases):
+        raise UsageError("releases", "none, or something else", "at least one Released")
     rows = releases[0].bags.rows
     for one in releases:
         if one.classes != 2:
@@ -179,6 +179,8 @@ def read_prior(path: str | Path, rows: int) -> Reals | None:
     table = pq.read_table(path, columns=["row", "prior"])
     row, values = (np.asarray(table.column(name).to_numpy()) for name in ("row", "prior"))
     good = values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1)).all())
+    if not row.size or row.min() < 0 or row.max() >= rows:
+        raise UsageError("path", f"{path}: other rows", f"the {rows} rows of the first file")
     found = np.full(rows, -1.0)
     if good:
         found[row] = values
@@ -221,6 +223,11 @@ def _likelihoods(one: Released) -> list[Reals]:
     counts = np.rint(one.means * one.bags.sizes)
     if one.noise_variance == 0 and ((counts < 0) | (counts > one.bags.sizes)).any():
         raise UsageError("releases", "a count beyond the bag", "0 to the bag's size")
+    if (
+        one.mechanism != "secure-aggregation"
+        and (np.abs(one.means * one.bags.sizes - counts) > 1e-6 * (1 + np.abs(counts))).any()
+    ):
+        raise UsageError("releases", "no whole counts", "counts of labels, and whole noise")
     sizes = one.bags.sizes.tolist()
     return [
         likelihood(size, count, one.noise_variance, law)

@@ -103,9 +103,6 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
             "secagg": Leaf("privagg.cli.bench:secagg_command", "Time whole rounds."),
             "ldp": Leaf("privagg.cli.bench:ldp_command", "Time local differential privacy."),
-            "responses": Leaf(
-                "privagg.cli.bench_responses:responses_command", "Time learning from bags."
-            ),
             "sensor": Leaf(
                 "privagg.cli.bench:sensor_command",
                 "Time sensor networks, and audits of participation logs.",

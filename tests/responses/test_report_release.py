@@ -10,7 +10,7 @@ from privagg.entropy import from_seed
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.protocols.responses import reports
-from privagg.protocols.responses.report_noise import noise, noise_variance
+from privagg.protocols.responses.report_noise import noise, noise_epsilon, noise_variance
 from privagg.protocols.responses.reports import Layout, ReportParams, Tables, preset
 
 LAYOUT = Layout((2, 3, 4))
@@ -85,6 +85,8 @@ def test_the_challenge_s_noise():
     assert params.moved == 380
     assert params.epsilon(1e-10) == pytest.approx(7.66, abs=0.02)
     assert params.epsilon(1e-7) < params.epsilon(1e-10)
+    # With a third count, sales: 9.54 of continuous noise of standard deviation 17.
+    assert 9.54 < noise_epsilon("discrete-gaussian", 17.0, 570, 1, 1e-10) < 9.61
 
 
 @pytest.mark.parametrize("kind", ["discrete-gaussian", "discrete-laplace"])

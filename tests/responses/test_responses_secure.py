@@ -10,7 +10,7 @@ from privagg.entropy import from_seed
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
-from privagg.protocols.responses.release import Release
+from privagg.protocols.responses.release import Curator, Release
 from privagg.protocols.responses.secure_release import release_securely
 
 
@@ -51,10 +51,30 @@ def test_a_row_in_two_bags_composes_its_rounds():
     assert two.noise_variance > 1.8 * one.noise_variance
 
 
+def test_without_epsilon_sums_are_exact_and_say_so(rng):
+    bags = Bags.random(17, 5, from_seed(1), copies=2)
+    y = rng.integers(0, 3, 17)
+    for values, classes in ((y == 1, 2), (y, 3)):
+        wanted = Release(classes=classes, aggregate="sum")
+        made, same = release_securely(wanted, bags, values), Curator(wanted, bags).release(values)
+        assert np.array_equal(made.values, same.values)
+        assert made.epsilon is None
+        assert made.mechanism == "exact"
+        assert made.guarantee.startswith("no differential privacy")
+    numbers = rng.uniform(-3, 3, 17)
+    made = release_securely(Release(clip=(-1.0, 2.0)), bags, numbers)
+    assert np.allclose(made.values, bags.means(np.clip(numbers, -1, 2)), atol=3 / 2**17)
+    assert made.step == 3 / 2**16
+    coarse = release_securely(Release(clip=(-1.0, 2.0), steps=3), bags, numbers)
+    assert np.allclose(coarse.values, bags.means(np.rint(np.clip(numbers, -1, 2))))
+
+
 @pytest.mark.parametrize(
     ("release", "ids", "responses"),
     [
-        (Release(classes=2), [0] * 4, [1] * 4),
+        (Release(), [0] * 4, [1] * 4),
+        (Release(classes=2), [0, 0, 0, 1], [1] * 4),
+        (Release(classes=2), [0] * 4, [2] * 4),
         (Release(epsilon=1.0, classes=2), [0] * 4, [1] * 4),
         (Release(epsilon=1.0, delta=1e-6, clip=PaidRange(candidates=(1.0,))), [0] * 4, [1] * 4),
         (Release(epsilon=1.0, delta=1e-6, classes=2), [0, 0, 0, 1], [1] * 4),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._shuffle import MAX_SHUFFLED, shuffle
-from privagg._validate import as_array, refuse_masked, whole
+from privagg._validate import as_array, describe, refuse_masked, whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
@@ -41,12 +41,35 @@ class Bags:
         What the caller calls the bags, in the order of their numbers; empty if he does not.
     insecure : bool
         Whether a seed made the assignment. It is public, so that spoils no guarantee.
+
+    Raises
+    ------
+    UsageError
+        If the table is not as described, or a row is twice in a bag: guarantees count its bags.
     """
 
     rows: int
     labels: NDArray[np.int32]
     names: tuple[Hashable, ...] = ()
     insecure: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        table = self.labels
+        if not isinstance(table, np.ndarray) or table.dtype.kind not in "iu" or table.ndim != 2:
+            raise UsageError("labels", describe(table), "an (n, w) table of bag numbers")
+        whole("rows", self.rows, 1, MAX_SHUFFLED)
+        if table.shape[0] != self.rows or not table.size:
+            raise UsageError("labels", f"shape {table.shape}", f"{self.rows} rows")
+        least = -1 if table.shape[1] > 1 else 0
+        alone = least == -1 and bool((table.max(axis=1) < 0).any())
+        if table.min() < least or table.max() >= table.size or alone:
+            raise UsageError("labels", "a row in no bag, or a bag's number", "bags from 0 on")
+        if not self.sizes.all():
+            raise UsageError("labels", "an empty bag", "a row in every bag")
+        if self.copies > 1:
+            ordered = np.sort(table, axis=1)
+            if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+                raise UsageError("labels", "a row twice in a bag", "each row once")
 
     @classmethod
     def random(cls, rows: int, size: int, entropy: Entropy = OS, copies: int = 1) -> Bags:
@@ -137,7 +160,13 @@ class Bags:
             If a bag is empty, a row is none or stands twice in a bag, or a row is in no bag.
         """
         n = whole("rows", rows, 1, MAX_SHUFFLED)
-        bags = [np.asarray(list(bag), object) for bag in members]
+        if not isinstance(members, Iterable) or isinstance(members, str):
+            raise UsageError("members", type(members).__name__, "the rows of each bag, as lists")
+        bags = []
+        for bag in members:
+            if not isinstance(bag, Iterable):
+                raise UsageError("members", type(bag).__name__, "the rows of each bag, as lists")
+            bags.append(np.asarray(list(bag), object))
         if not bags:
             raise UsageError("members", "no bag", "at least one bag")
         flat = []

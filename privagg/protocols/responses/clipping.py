@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import as_array, describe
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.mechanisms.discrete_laplace import discrete_laplace
@@ -55,16 +57,22 @@ class PaidRange:
     share: float = 0.1
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.candidates, np.float64)
-        if table.ndim != 1 or not 1 <= table.size <= 10_000 or not np.isfinite(table).all():
-            raise UsageError("candidates", f"{len(self.candidates)} of them", "finite, from 1")
-        if table[0] <= 0 or (np.diff(table) <= 0).any():
-            raise UsageError("candidates", "not ascending", "ascending numbers above 0")
-        if not math.isfinite(self.centre):
-            raise UsageError("centre", self.centre, "a finite number")
-        for name in ("beyond", "share"):
-            if not 0 < getattr(self, name) < 1:
-                raise UsageError(name, getattr(self, name), "above 0 and below 1")
+        table = as_array("candidates", self.candidates)
+        if table.ndim != 1 or table.dtype.kind not in "iuf" or not 1 <= table.size <= 10_000:
+            raise UsageError("candidates", describe(table), "1 to 10,000 numbers")
+        if not (table[0] >= 1e-100 and (table[1:] > table[:-1]).all() and table[-1] <= 1e100):
+            raise UsageError("candidates", "others", "ascending numbers from 1e-100 to 1e100")
+        for name, low, high in (
+            ("centre", -1e100, 1e100),
+            ("beyond", 1e-9, 1 - 1e-9),
+            ("share", 1e-9, 1 - 1e-9),
+        ):
+            value = getattr(self, name)
+            real = isinstance(value, Real) and not isinstance(value, bool)
+            if not real or not low <= value <= high:
+                raise UsageError(name, value, f"{low:g} to {high:g}")
+        if table[0] < 1e-12 * abs(self.centre):
+            raise UsageError("candidates", "too small beside the centre", "from 1e-12 of it")
 
     def choose(self, values: NDArray[Any], paid: Fraction, draws: Draws) -> tuple[float, float]:
         """Return the range.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privagg._validate import whole
+from privagg._validate import describe, whole
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.responses import private_theory
@@ -127,7 +127,11 @@ def forecast(
     """
     n = whole("samples", samples, 1, 10**12)
     p = whole("features", features, 1, 10**9)
-    tried = sorted({whole("sizes", size, 1, 10**6) for size in sizes if size <= n})
+    if not isinstance(sizes, Sequence) or isinstance(sizes, str):
+        raise UsageError("sizes", describe(sizes), "a list of bag sizes")
+    tried = sorted({size for size in (whole("sizes", k, 1, 10**6) for k in sizes) if size <= n})
+    if not tried and bag_size is None:
+        raise UsageError("sizes", "none", f"some bag size up to {n}")
     if bag_size is not None:
         tried = sorted({*tried, whole("bag_size", bag_size, 1, n)})
     _check(snr, epsilon, delta)

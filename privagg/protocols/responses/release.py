@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,9 +111,9 @@ class Release:
             return
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise UsageError("clip", self.clip, "a pair of numbers (low, high)")
-        low, high = (_number("clip", end, -1e300, 1e300) for end in self.clip)
-        if not low < high:
-            raise UsageError("clip", self.clip, "low below high")
+        low, high = (_number("clip", end, -1e100, 1e100) for end in self.clip)
+        if not high - low >= 1e-100:
+            raise UsageError("clip", self.clip, "low below high, at least 1e-100 apart")
 
 
 class Curator:
@@ -184,13 +184,15 @@ class Curator:
     def _numbers(self, values: NDArray[Any]) -> Released:
         wanted, bags = self._release, self._bags
         if wanted.epsilon is None:
-            values = values.astype(np.float64)
             if wanted.clip is not None and not isinstance(wanted.clip, PaidRange):
                 inside = np.clip(values, *wanted.clip)
                 self.clipped = int((inside != values).sum())
                 values = inside
             ends = wanted.clip if isinstance(wanted.clip, tuple) else (-math.inf, math.inf)
-            return self._released(bags.sums(values), None, 0.0, ends, 0.0, None)
+            sums = bags.sums(values)
+            if not np.isfinite(sums).all():
+                raise UsageError("responses", "so large that sums overflow", "sums below 1e308")
+            return self._released(sums, None, 0.0, ends, 0.0, None)
         epsilon = wanted.epsilon
         if isinstance(wanted.clip, PaidRange):
             epsilon *= 1 - wanted.clip.share
@@ -258,6 +260,9 @@ class Curator:
     def __repr__(self) -> str:
         return f"Curator({self._bags!r}, {'done' if self._done else 'ready'})"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Curator is not pickled or copied: each copy would release once more")
+
 
 def check_classes(values: NDArray[Any], classes: int) -> None:
     """Require class numbers below `classes`.
@@ -286,7 +291,12 @@ def check_responses(responses: Any, rows: int) -> NDArray[Any]:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise UsageError("responses", f"no finite number in row {at}", "finite numbers")
-    return values
+    if values.dtype.kind in "iub":
+        return values
+    if np.abs(values).max() > np.finfo(np.float64).max:
+        raise UsageError("responses", "a number beyond float64", "smaller ones")
+    # Of float16 and float32 the ends of the range, or a step, may be beyond what they hold.
+    return values.astype(np.float64)
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

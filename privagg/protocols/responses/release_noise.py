@@ -81,13 +81,13 @@ def gaussian_noise(epsilon: float, delta: float, steps: int, moved: int) -> tupl
     """
     least = analytic_sigma(steps * math.sqrt(moved), epsilon, delta)
     for growth in _GROWTHS:
-        variance = (least * growth) ** 2
-        if not 0.0625 <= variance <= MAX_SIGMA**2:
-            continue
+        variance = max((least * growth) ** 2, 0.0625)
+        if variance > MAX_SIGMA**2:
+            break
         found = gaussian_delta(variance, epsilon, steps, moved)
         if found <= delta:
             return _Gaussian(variance, integer_noise("discrete-gaussian", variance)), found
-    raise UsageError("epsilon", epsilon, f"what noise of 1/4 to {MAX_SIGMA:g} steps gives")
+    raise UsageError("epsilon", epsilon, f"what noise of up to {MAX_SIGMA:g} steps gives")
 
 
 def gaussian_delta(variance: float, epsilon: float, steps: int, moved: int) -> float:

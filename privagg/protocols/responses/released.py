@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import as_array, describe
+from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 
@@ -25,6 +27,8 @@ MECHANISMS = (EXACT, "laplace", "gaussian", "secure-aggregation")
 
 _KEY = b"privagg.responses"
 _VERSION = 1
+_LARGEST = 1e290
+_MOST_VARIANCE = 1e12
 _FIELDS = (
     *("aggregate", "classes", "mechanism", "epsilon", "delta", "delta_realised", "epsilon_clip"),
     *("noise_variance", "low", "high", "step", "kappa", "insecure"),
@@ -142,7 +146,10 @@ class Released:
         for name, values in self._columns():
             table[name] = values[bag]
         if prior is not None:
-            chances = np.asarray(prior, np.float64)
+            chances = as_array("prior", prior)
+            if chances.dtype.kind not in "fiub":
+                raise UsageError("prior", describe(chances), "a probability for each row")
+            chances = chances.astype(np.float64)
             if chances.shape != (self.bags.rows,) or not ((chances >= 0) & (chances <= 1)).all():
                 raise UsageError("prior", f"shape {chances.shape}", "a probability for each row")
             table["prior"] = chances[row]
@@ -164,6 +171,8 @@ class Released:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if not isinstance(path, str | Path):
+            raise UsageError("path", describe(path), "a path")
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid) as error:
@@ -199,12 +208,14 @@ class Released:
             raise _not(path, f"{len(names)} names for {count} bags")
         values = np.empty((count, len(columns)))
         for number, column in enumerate(columns):
-            if column.dtype.kind != "f" or not np.isfinite(column).all():
+            if column.dtype != np.float64 or not (np.abs(column) <= _LARGEST).all():
                 raise _not(path, "responses that are no finite numbers")
             values[bag, number] = column
             if (values[bag, number] != column).any():
                 raise _not(path, "two responses for one bag")
         bags = Bags.of_pairs(row, bag, names)
+        if not _enough_noise(settings, bags.copies):
+            raise _not(path, "less noise than its epsilon takes")
         if len(columns) == 1:
             values = values[:, 0]
         return cls(bags=bags, values=values, **{name: settings[name] for name in _FIELDS})
@@ -224,7 +235,7 @@ def _settings(path: str | Path, found: bytes | None) -> dict[str, Any]:
         raise _not(path, "no metadata of a release")
     try:
         settings = json.loads(found)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _not(path, "metadata that are no JSON") from None
     if not isinstance(settings, Mapping) or set(settings) != {*_FIELDS, "version", "names"}:
         raise _not(path, "metadata with other fields")
@@ -241,18 +252,62 @@ def _settings(path: str | Path, found: bytes | None) -> dict[str, Any]:
         and settings["classes"] != 1
         and type(settings["insecure"]) is bool
         and isinstance(settings["names"], list)
+        and all(type(name) in (str, int, float, bool) for name in settings["names"])
+        and len(set(settings["names"])) == len(settings["names"])
         and all(_real(settings[name]) for name in (*numbers, *optional))
-        and settings["noise_variance"] >= 0
-        and (settings["epsilon"] is None or settings["epsilon"] > 0)
-        and (settings["epsilon"] is None) == (settings["mechanism"] == EXACT)
+        and _consistent(settings)
     )
     if not good:
         raise _not(path, "metadata that are not allowed")
     return settings
 
 
+def _consistent(settings: dict[str, Any]) -> bool:
+    """Return whether numbers are in their ranges, and go with the mechanism."""
+    epsilon, delta, kind = settings["epsilon"], settings["delta"], settings["mechanism"]
+    low, high = settings["low"], settings["high"]
+    good: bool = (
+        (low is None) == (high is None)
+        and (low is None or low < high)
+        and settings["step"] >= 0
+        and 0 < settings["kappa"] <= 1
+        and 0 <= settings["delta_realised"] <= delta <= 0.1
+    )
+    if kind == EXACT:
+        return good and epsilon is None and settings["noise_variance"] == delta == 0
+    return (
+        good
+        and epsilon is not None
+        and 0 <= settings["epsilon_clip"] < epsilon <= 64
+        and low is not None
+        and settings["noise_variance"] > 0
+        and (delta == 0) == (kind == "laplace")
+        and (settings["step"] > 0) == (kind in ("laplace", "gaussian"))
+    )
+
+
+def _enough_noise(settings: dict[str, Any], copies: int) -> bool:
+    """Return whether a curator's noise is what the stated epsilon takes."""
+    step, epsilon = settings["step"], settings["epsilon"]
+    if settings["mechanism"] not in ("laplace", "gaussian"):
+        return True
+    variance, spent = settings["noise_variance"] / step / step, epsilon - settings["epsilon_clip"]
+    steps = 1 if settings["classes"] else round((settings["high"] - settings["low"]) / step)
+    moved = copies * (2 if settings["classes"] > 2 else 1)
+    if not (0 < variance <= _MOST_VARIANCE and 1 <= steps <= 1 << 20):
+        return False
+    if settings["mechanism"] == "laplace":
+        # The variance of discrete Laplace noise of decay s is 1 / (cosh s - 1).
+        decay = math.acosh(1 + 1 / variance)
+        enough: bool = decay * steps * moved <= spent * (1 + 1e-6)
+        return enough
+    least: float = analytic_sigma(steps * math.sqrt(moved), spent, settings["delta"]) ** 2
+    # Below 1 the variance of discrete noise is less than its parameter.
+    return bool(least < 1 or variance >= least * (1 - 1e-5))
+
+
 def _real(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= _LARGEST
 
 
 def _whole(path: str | Path, name: str, values: NDArray[Any]) -> NDArray[np.int64]:

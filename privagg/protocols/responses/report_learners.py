@@ -11,15 +11,18 @@ The families are those that did best in the AdKDD'21 challenge, as described by 
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import whole
 from privagg.errors import UsageError
-from privagg.protocols.responses.report_tables import Layout, Tables
+from privagg.protocols.responses.report_tables import Layout, Tables, check_tables
 
-__all__ = ["AggregateLogistic", "Boosting", "NaiveBayes", "nllh"]
+__all__ = ["AggregateLogistic", "Boosting", "NaiveBayes", "check_fitted", "nllh", "positive"]
 
 Reals = NDArray[np.float64]
 
@@ -34,12 +37,17 @@ def nllh(labels: Any, probability: Any) -> float:
     UsageError
         If the labels are all alike, or a probability is not between 0 and 1.
     """
-    y, p = np.asarray(labels, np.float64), np.asarray(probability, np.float64)
+    try:
+        y, p = np.asarray(labels, np.float64), np.asarray(probability, np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("labels, probability", "no numbers", "one of each a display") from None
     if y.shape != p.shape or y.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise UsageError("probability", f"shape {p.shape}", "one from 0 to 1 for each label")
-    mean = y.mean()
-    if not 0 < mean < 1:
+    if not np.isin(y, (0, 1)).all():
+        raise UsageError("labels", "others", "0 and 1")
+    if not y.any() or y.all():
         raise UsageError("labels", "all alike", "both labels")
+    mean = y.mean()
     entropy = -(mean * np.log(mean) + (1 - mean) * np.log1p(-mean))
     q = np.clip(p, 1e-15, 1 - 1e-15)
     return float(1 + (y * np.log(q) + (1 - y) * np.log1p(-q)).mean() / entropy)
@@ -63,11 +71,9 @@ class AggregateLogistic:
     """
 
     def __init__(self, ridge: float = 400.0, prior: float = 5.0, iterations: int = 200) -> None:
-        if not ridge > 0 or not prior > 0:
-            raise UsageError("ridge, prior", f"{ridge}, {prior}", "numbers above 0")
-        self.ridge = float(ridge)
-        self.prior = float(prior)
-        self.iterations = iterations
+        self.ridge = positive("ridge", ridge)
+        self.prior = positive("prior", prior)
+        self.iterations = whole("iterations", iterations, 1, 10**6)
 
     def fit(self, tables: Tables, codes: Any) -> AggregateLogistic:
         """Fit to tables, with the features of displays that need not be those of the tables.
@@ -75,19 +81,20 @@ class AggregateLogistic:
         Raises
         ------
         UsageError
-            If scipy is not installed, or there are no displays.
+            If scipy is not installed, there are no displays, or the tables count none, or all or
+            none of theirs are clicked.
         """
         from privagg.protocols.responses.fitting import _scipy_optimize
 
         optimize = _scipy_optimize()
-        self.layout = tables.layout
+        share = check_tables(tables).share()
         index = _kept(tables, codes)
         rows = index.shape[0]
         if not rows:
             raise UsageError("codes", "no displays", "at least one")
         cells = tables.layout.cells
         scale = tables.total / rows
-        share = min(max(tables.clicked / tables.total, 1e-6), 1 - 1e-6)
+        self.layout = tables.layout
         self.bias = float(np.log(share / (1 - share)))
         rate = _rates(tables, self.prior)
         # What the cell's displays among these would have clicked, at the cell's rate: the sample
@@ -118,6 +125,7 @@ class AggregateLogistic:
 
     def predict(self, codes: Any) -> Reals:
         """Return the probability of a click for each display."""
+        check_fitted(self)
         z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
         found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
         return found
@@ -133,22 +141,21 @@ class NaiveBayes:
     """
 
     def __init__(self, prior: float = 50.0) -> None:
-        if not prior > 0:
-            raise UsageError("prior", prior, "a number above 0")
-        self.prior = float(prior)
+        self.prior = positive("prior", prior)
 
     def fit(self, tables: Tables) -> NaiveBayes:
         """Fit to the tables of single features."""
+        mean = check_tables(tables).share()
         self.layout = Layout(tables.layout.cardinalities, pairs=False)
         cells = self.layout.cells
         rate = _rates(tables, self.prior)[:cells]
-        mean = tables.clicked / tables.total
         self.bias = float(np.log(mean / (1 - mean)))
         self.weights = np.log(rate / (1 - rate)) - self.bias
         return self
 
     def predict(self, codes: Any) -> Reals:
         """Return the probability of a click for each display."""
+        check_fitted(self)
         z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
         found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
         return found
@@ -166,8 +173,8 @@ class Boosting:
     """
 
     def __init__(self, prior: float = 50.0, seed: int = 0) -> None:
-        self.prior = float(prior)
-        self.seed = seed
+        self.prior = positive("prior", prior)
+        self.seed = whole("seed", seed, 0, 2**32 - 1)
 
     def fit(self, tables: Tables, codes: Any, labels: Any) -> Boosting:
         """Fit to tables and a few labelled displays.
@@ -177,9 +184,20 @@ class Boosting:
         UsageError
             If scikit-learn is not installed.
         """
-        from sklearn.ensemble import HistGradientBoostingClassifier
+        try:
+            from sklearn.ensemble import HistGradientBoostingClassifier
+        except ImportError:
+            raise UsageError(
+                "Boosting",
+                "no scikit-learn",
+                "the extra 'responses'",
+                "pip install 'privagg[responses]'",
+            ) from None
 
-        self.layout = tables.layout
+        y = np.asarray(labels)
+        if y.ndim != 1 or not np.array_equal(np.unique(y), (0, 1)):
+            raise UsageError("labels", "others", "0 and 1, and both of them")
+        self.layout = check_tables(tables).layout
         rate = _rates(tables, self.prior)
         self.encoding = np.log(rate / (1 - rate))
         self.model = HistGradientBoostingClassifier(
@@ -192,17 +210,32 @@ class Boosting:
             validation_fraction=0.2,
             random_state=self.seed,
         )
-        self.model.fit(self._encoded(codes), np.asarray(labels))
+        self.model.fit(self._encoded(codes), y)
         return self
 
     def predict(self, codes: Any) -> Reals:
         """Return the probability of a click for each display."""
+        check_fitted(self)
         found: Reals = self.model.predict_proba(self._encoded(codes))[:, 1]
         return found
 
     def _encoded(self, codes: Any) -> Reals:
         found: Reals = self.encoding[self.layout.index(codes)]
         return found
+
+
+def check_fitted(model: Any) -> None:
+    """Refuse to predict before :meth:`fit`."""
+    if not hasattr(model, "layout"):
+        raise UsageError("predict", "a model without fit", "fit(tables, ...) first")
+
+
+def positive(name: str, value: Any, or_zero: bool = False) -> float:
+    """Return a finite number above 0, or from 0."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not (0 < value < math.inf or (or_zero and value == 0)):
+        raise UsageError(name, value, "a finite number, " + ("from 0" if or_zero else "above 0"))
+    return float(value)
 
 
 def _kept(tables: Tables, codes: Any) -> NDArray[np.int32]:
@@ -213,7 +246,7 @@ def _kept(tables: Tables, codes: Any) -> NDArray[np.int32]:
 
 def _rates(tables: Tables, prior: float) -> Reals:
     """Return each cell's smoothed click rate; the mean rate where the report lacks it."""
-    mean = min(max(tables.clicked / tables.total, 1e-6), 1 - 1e-6)
+    mean = tables.share()
     displays = np.where(tables.kept, np.maximum(tables.displays, 0), 0.0)
     clicks = np.where(tables.kept, np.clip(tables.clicks, 0, displays), 0.0)
     found: Reals = np.clip((clicks + prior * mean) / (displays + prior), 1e-6, 1 - 1e-6)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from privagg._jit import JIT
 from privagg._validate import whole
-from privagg.errors import UsageError
 from privagg.protocols.responses._report_gibbs import Geometry, sweep, sweep_plain
-from privagg.protocols.responses.report_tables import Tables
+from privagg.protocols.responses.report_learners import check_fitted, positive
+from privagg.protocols.responses.report_tables import Tables, check_tables
 
 __all__ = ["MarkovRandomField"]
 
@@ -63,12 +63,8 @@ class MarkovRandomField:
         iterations: int = 300,
         seed: int = 0,
     ) -> None:
-        if not ridge > 0 or not noise_variance >= 0:
-            raise UsageError(
-                "ridge, noise_variance", f"{ridge}, {noise_variance}", "above 0, and 0"
-            )
-        self.ridge = float(ridge)
-        self.noise_variance = float(noise_variance)
+        self.ridge = positive("ridge", ridge)
+        self.noise_variance = positive("noise_variance", noise_variance, or_zero=True)
         self.chains = whole("chains", chains, 1, 10**7)
         self.iterations = whole("iterations", iterations, 1, 10**6)
         self.seed = whole("seed", seed, 0, 2**63)
@@ -81,11 +77,8 @@ class MarkovRandomField:
         UsageError
             If the tables count no displays, or all or none of these are clicked.
         """
-        self.layout = layout = tables.layout
-        total = tables.total
-        share = tables.clicked / total if total > 0 else 0.0
-        if not 0 < share < 1:
-            raise UsageError("tables", f"{share:.3g} clicks a display", "above 0 and below 1")
+        layout, total, share = check_tables(tables).layout, tables.total, tables.share()
+        self.layout = layout
         kept = tables.kept
         displays = np.where(kept, np.maximum(tables.displays, 0.0), 0.0) / total
         clicks = np.where(kept, np.clip(tables.clicks, 0.0, displays * total), 0.0) / total
@@ -130,6 +123,7 @@ class MarkovRandomField:
 
     def predict(self, codes: Any) -> Reals:
         """Return the probability of a click for each display."""
+        check_fitted(self)
         return _sigmoid(self.theta[self.layout.index(codes)].sum(axis=1) + self.bias)
 
     def _expected(

@@ -88,7 +88,8 @@ def noise_epsilon(kind: str, scale: float, moved: int, unit: int, delta: float) 
         return math.inf
     if kind == "discrete-laplace":
         return moved * unit / scale
-    if not 0 < delta < 1:
+    real = isinstance(delta, int | float) and not isinstance(delta, bool)
+    if not real or not 0 < delta < 1:
         raise UsageError("delta", delta, "above 0 and below 1 for Gaussian noise")
     from privagg.accounting.discrete_gaussian import sum_epsilon
 

@@ -240,6 +240,8 @@ def preset(name: str, layout: Layout, epsilon: float | None = None) -> ReportPar
     """
     if name not in PRESETS:
         raise UsageError("preset", name, " or ".join(PRESETS))
+    if not isinstance(layout, Layout):
+        raise UsageError("layout", type(layout).__name__, "a Layout")
     if name == "adkdd21":
         if epsilon is not None:
             raise UsageError("epsilon", epsilon, "none for adkdd21: it has no guarantee")

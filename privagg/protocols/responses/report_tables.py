@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privagg._validate import as_array, whole
+from privagg._validate import as_array, describe, refuse_masked, whole
 from privagg.errors import UsageError
 
-__all__ = ["Layout", "Tables"]
+__all__ = ["Layout", "Tables", "check_tables"]
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 _MAX_CELLS = 2**27
+_MAX_FEATURES = 1000
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Layout:
     Raises
     ------
     UsageError
-        If a feature has no value, or there would be more than 2**27 cells.
+        If a feature has no value, or there would be more than 1,000 features or 2**27 cells.
     """
 
     cardinalities: tuple[int, ...]
@@ -48,9 +49,14 @@ class Layout:
     tables: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.cardinalities, Sequence) or isinstance(self.cardinalities, str):
+            raise UsageError("cardinalities", describe(self.cardinalities), "a tuple of sizes")
+        if not 1 <= len(self.cardinalities) <= _MAX_FEATURES:
+            found = f"{len(self.cardinalities)} features"
+            raise UsageError("cardinalities", found, f"1 to {_MAX_FEATURES}")
+        if not isinstance(self.pairs, bool):
+            raise UsageError("pairs", self.pairs, "True or False")
         sizes = tuple(whole("cardinalities", c, 1, 2**31) for c in self.cardinalities)
-        if not sizes:
-            raise UsageError("cardinalities", "none", "at least one feature")
         singles: list[tuple[int, ...]] = [(f,) for f in range(len(sizes))]
         both = list(itertools.combinations(range(len(sizes)), 2)) if self.pairs else []
         object.__setattr__(self, "cardinalities", sizes)
@@ -95,6 +101,7 @@ class Layout:
         UsageError
             If a value is not declared.
         """
+        refuse_masked("codes", codes)
         rows = as_array("codes", codes)
         if rows.ndim != 2 or rows.shape[1] != len(self.cardinalities):
             raise UsageError(
@@ -150,6 +157,7 @@ class Tables:
             If a value is not declared, or a label not 0 or 1.
         """
         index = layout.index(codes)
+        refuse_masked("labels", labels)
         y = as_array("labels", labels)
         if y.shape != (index.shape[0],) or not np.isin(y, (0, 1)).all():
             raise UsageError("labels", f"shape {y.shape}", "0 or 1 for each row")
@@ -176,6 +184,32 @@ class Tables:
         size = sum(self.layout.sizes[: len(singles)])
         return float(values[:size].sum()) / len(singles)
 
+    def share(self) -> float:
+        """Return the clicks of a display.
+
+        Raises
+        ------
+        UsageError
+            If the tables count no displays, or all or none of these are clicked.
+        """
+        found = self.clicked / self.total if self.total > 0 else 0.0
+        if not 0 < found < 1:
+            raise UsageError("tables", f"{found:.3g} clicks a display", "above 0 and below 1")
+        return found
+
     def singles(self) -> Sequence[int]:
         """Return the numbers of the tables of single features."""
         return range(len(self.layout.cardinalities))
+
+
+def check_tables(tables: Any) -> Tables:
+    """Return `tables`.
+
+    Raises
+    ------
+    UsageError
+        If it is something else.
+    """
+    if not isinstance(tables, Tables):
+        raise UsageError("tables", describe(tables), "Tables: a report's, or Tables.count's")
+    return tables

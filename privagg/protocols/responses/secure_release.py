@@ -6,6 +6,9 @@ the noisy sum of each bag, no more; the noise is calibrated to the honest rows t
 do without, and what others add is on top. Guarantee: ``(epsilon, delta)``-label differential
 privacy of all bags together, one response replaced, against the server and a coalition of the size
 that the rounds allow; who is in which bag is public.
+
+Without epsilon nobody adds noise: the server sees no single response, but the exact sum of each
+bag, and the release says that there is no differential privacy.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from numpy.typing import NDArray
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.clipping import PaidRange, unclipped
+from privagg.protocols.responses.clipping import unclipped
 from privagg.protocols.responses.release import Release
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.released import EXACT, Released
 
 __all__ = ["SMALLEST", "release_securely"]
+
+_STEPS = 1 << 16
 
 SMALLEST = 4
 """Bags of fewer rows leave too few honest ones to carry the noise."""
@@ -42,7 +47,8 @@ def release_securely(
     Parameters
     ----------
     release : Release
-        With epsilon, delta and a public `clip`, or `classes`; `steps` has no meaning here.
+        With epsilon and delta, or neither; and with a public `clip`, or `classes`. `steps` has a
+        meaning only without epsilon: into so many (2**16 unless given) the range is divided.
     bags : Bags
         Of at least :data:`SMALLEST` rows each. A row in several bags composes its rounds.
     responses : (n,) array
@@ -55,14 +61,15 @@ def release_securely(
     Raises
     ------
     UsageError
-        If the release has no epsilon, delta or public range, a bag is too small, or a response is
-        not allowed.
+        If the release has epsilon without delta, or no public range, a bag is too small, or a
+        response is not allowed.
     """
     from privagg.protocols import secagg
     from privagg.protocols.secagg.private import calibrated, run_private
 
     _check(release, bags)
-    assert release.epsilon is not None
+    if release.epsilon is None:
+        return _exactly(release, bags, responses, corrupt)
     vectors, clip, shift, ends = _vectors(release, bags, responses)
     mechanisms: dict[int, tuple[Any, Any]] = {}
     sums = np.empty((bags.count, vectors.shape[1]))
@@ -114,14 +121,66 @@ def release_securely(
 def _check(release: Release, bags: Bags) -> None:
     if not isinstance(release, Release) or not isinstance(bags, Bags):
         raise UsageError("release, bags", "something else", "a Release and Bags")
-    if release.epsilon is None or release.delta == 0:
+    if release.epsilon is not None and release.delta == 0:
         raise UsageError(
-            "delta", release.delta, "epsilon and delta above 0", "Clients' noise is Gaussian."
+            "delta", release.delta, "above 0 with epsilon", "Clients' noise is Gaussian."
         )
-    if isinstance(release.clip, PaidRange):
-        raise UsageError("clip", "a PaidRange", "a public range: nobody sees the responses")
+    if not release.classes and not isinstance(release.clip, tuple):
+        raise UsageError(
+            "clip", type(release.clip).__name__, "a public range: nobody sees the responses"
+        )
     if bags.sizes.min() < SMALLEST:
         raise UsageError("bags", f"a bag of {bags.sizes.min()}", f"at least {SMALLEST} rows each")
+
+
+def _exactly(release: Release, bags: Bags, responses: Any, corrupt: float) -> Released:
+    """Return the sums of rounds without noise: of whole steps of the range, so they are exact."""
+    from privagg.protocols import secagg
+    from privagg.protocols.responses.release import check_classes, check_responses
+
+    values = check_responses(responses, bags.rows)
+    low, high, step, steps = 0.0, 1.0, 1.0, 1
+    if release.classes:
+        check_classes(values, release.classes)
+        cells = np.arange(release.classes) if release.classes > 2 else np.ones(1, np.int64)
+        words = (values.astype(np.int64)[:, None] == cells).astype(np.int64)
+    else:
+        assert isinstance(release.clip, tuple)
+        low, high = (float(end) for end in release.clip)
+        steps = release.steps or _STEPS
+        step = (high - low) / steps
+        whole_steps = np.rint((np.clip(values.astype(np.float64), low, high) - low) / step)
+        words = np.clip(whole_steps, 0, steps).astype(np.int64)[:, None]
+    sums = np.empty((bags.count, words.shape[1]))
+    for number, rows in enumerate(bags.members()):
+        params = secagg.Params.recommend(
+            clients=rows.size,
+            dim=words.shape[1],
+            value_bits=steps.bit_length(),
+            corrupt=corrupt,
+            dropout=0.0,
+        )
+        sums[number] = secagg.run(params, list(words[rows])).sum
+    sizes = bags.sizes if sums.shape[1] == 1 else bags.sizes[:, None]
+    values = (sums[:, 0] if sums.shape[1] == 1 else sums) * step + sizes * low
+    kappa = 1.0 if release.classes else unclipped(values, bags.sizes, (low, high), 0.0).kappa
+    return Released(
+        bags=bags,
+        values=values / sizes if release.aggregate == "mean" else values,
+        aggregate=release.aggregate,
+        classes=release.classes,
+        mechanism=EXACT,
+        epsilon=None,
+        delta=0.0,
+        delta_realised=0.0,
+        epsilon_clip=0.0,
+        noise_variance=0.0,
+        low=low,
+        high=high,
+        step=step,
+        kappa=kappa,
+        insecure=False,
+    )
 
 
 def _vectors(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg._jit import JIT, kernel
-from privagg._validate import as_array, whole
+from privagg._validate import as_array, refuse_masked, whole
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 
@@ -44,12 +44,13 @@ def by_score(scores: Any, size: int) -> Bags:
     UsageError
         If a score is not finite, or the size is not allowed.
     """
+    refuse_masked("scores", scores)
     column = as_array("scores", scores)
     if column.ndim != 1 or not column.size or column.dtype.kind not in "fiu":
         raise UsageError("scores", f"shape {column.shape}, {column.dtype}", "a number for each row")
     column = column.astype(np.float64)
-    if not np.isfinite(column).all():
-        raise UsageError("scores", "a score that is not finite", "finite numbers")
+    if not (np.abs(column) <= 1e100).all():
+        raise UsageError("scores", "a score that is not finite", "numbers up to 1e100")
     k = whole("size", size, 1, column.size)
     order = np.argsort(column, kind="stable")
     ordered = column[order] - column.mean()
