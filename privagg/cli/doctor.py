@@ -32,6 +32,9 @@ CORE = (
 EXTRAS = {
     "torch": ("torch", "opacus"),
     "flower": ("flwr",),
+    "ray": ("ray",),
+    "locational": ("h3", "shapely"),
+    "responses": ("scikit-learn",),
     "plots": ("matplotlib", "jinja2"),
     "audit": ("scipy",),
     "notebooks": ("jupyterlab", "ipykernel"),

@@ -126,11 +126,6 @@ def test_sampling_says_what_it_takes_for_granted(call):
     assert "same with and without the client" in privacy["adjacency"]
 
 
-def test_a_plan_without_a_cohort_says_what_is_missing(call):
-    said = call("plan", "secagg", "--epsilon", 4, "--rounds", 100, code=2)
-    assert "--clients 1000 --dim 16384" in said
-
-
 @pytest.mark.parametrize(
     ("args", "flag"),
     [

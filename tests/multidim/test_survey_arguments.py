@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from surveys import survey
@@ -121,7 +123,9 @@ def test_unknown_values_are_counted_in_the_truth_only():
     params = Params(attributes={"a": domain}, epsilon=1.0)
     found = run(params, {"a": [0, 7, 8, None, 2] * 20}, seed=1)
     assert found.truth.unknown == {"a": 60}
-    assert "60" not in repr(found)
+    # Seconds may have any digits.
+    timeless = replace(found, seconds={})
+    assert "60" not in repr(timeless)
     same = Params(attributes={"a": declared}, epsilon=1.0)
     known = run(same, {"a": [0, 3, 3, 3, 2] * 20}, seed=1)
     assert np.array_equal(found.estimates["a"].raw, known.estimates["a"].raw)
