@@ -63,7 +63,7 @@ class Factors:
         return len(self.rows)
 
 
-def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
+def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0) -> Factors:
     """Split a layer's gradient into signal and noise.
 
     Parameters
@@ -74,6 +74,8 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
         How many inputs are in them: the rank is at most that. If left out, the rank is read from
         the singular values: a gap in those of an exact gradient, else the edge of the noise
         (Marchenko and Pastur: ``sigma (sqrt h + sqrt d)``).
+    floor : float
+        Standard deviation of a known encoding's rounding in an entry: the noise is at least that.
 
     Notes
     -----
@@ -93,6 +95,7 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
     )
     active = min(live)
     rank, noise = _split(singular[:active], *live, batch)
+    noise = max(noise, floor)
     edge = _EDGE * noise * (np.sqrt(h) + np.sqrt(d))
     visible = max(1, int(np.count_nonzero(singular[:rank] > edge)))
     leading = np.ascontiguousarray(vectors[:, ::-1][:, :rank])
