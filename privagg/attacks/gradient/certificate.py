@@ -2,8 +2,9 @@
 
 Three things must hold of *all* recovered inputs: the zeros of each column are the neurons that the
 layer's ReLU turns off on that input, those zeros leave no other column, with many neurons that say
-so, and the gradient simulated again with those patterns is the one that was seen, up to its noise. The noise
-is what the recovered inputs leave unexplained, or a known encoding's rounding if that is more.
+so, and the gradient simulated again with those patterns is the one that was seen, up to its noise.
+The noise is what the recovered inputs leave unexplained, or a known encoding's rounding if that is
+more.
 
 Noise moves a recovered input, and with it outputs that are next to zero to the other side. There
 either pattern is right: such outputs are left out of the simulated gradient, not of the agreement,
