@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privagg.attacks.gradient.observation import LayerGradient
 from privagg.attacks.gradient.recovery import Floats
+from privagg.errors import UsageError
 
 __all__ = ["Factors", "factorize"]
 
@@ -85,6 +86,15 @@ def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0
     gradient = layer.weight
     h, d = gradient.shape
     small = h <= d
+    # Its squares must be finite numbers, too: float64 holds those of float32's, not its own.
+    largest = float(np.abs(gradient).max())
+    if not 1e-140 < largest < 1e140:
+        raise UsageError(
+            "weight",
+            f"entries up to {largest:.1e}",
+            "a gradient of ordinary size",
+            "The training diverged: look at the learning rate and at the inputs' scale.",
+        )
     gram = _gram(gradient if small else gradient.T)
     values, vectors = np.linalg.eigh(gram)
     singular = np.sqrt(np.maximum(values[::-1], 0.0))
