@@ -83,7 +83,14 @@ def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) ->
         source = "bundled: 3072-256-10 with ReLU, untrained; crops of two photographs"
         measure = None if loss is None else _named("--loss", loss)
         return GradientInputs(made, measure, pictures[order], classes[order], source)
-    made = _named("--model", model)()
+    make = _named("--model", model)
+    try:
+        made = make()
+    except Exception as error:  # Whatever the user's own code raises.
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            "--model", model, "a function that makes a torch.nn.Module without arguments", what
+        ) from error
     if not isinstance(made, torch.nn.Module):
         raise UsageError("--model", type(made).__name__, "a function that makes a torch.nn.Module")
     examples, labels = _read(data)
@@ -105,6 +112,10 @@ def _named(flag: str, text: str) -> Any:
         raise UsageError(flag, text, f"a module that can be imported ({error})") from None
     except AttributeError:
         raise UsageError(flag, text, f"a name that {module} has") from None
+    except Exception as error:  # Whatever the user's own code raises.
+        raise UsageError(
+            flag, text, "a module that can be imported", f"{type(error).__name__}: {error}"
+        ) from error
     if not callable(found):
         raise UsageError(flag, text, "a function")
     return found
@@ -112,7 +123,10 @@ def _named(flag: str, text: str) -> Any:
 
 def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as held:
+        opened = np.load(path, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            raise UsageError(path.name, "one array", "an .npz file: arrays images and labels")
+        with opened as held:
             names = list(held.files)
             key = next((name for name in ("images", "inputs", "x") if name in names), None)
             tag = next((name for name in ("labels", "y") if name in names), None)
@@ -121,8 +135,17 @@ def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                     path.name, ", ".join(names) or "no array", "arrays named images and labels"
                 )
             examples, labels = held[key], held[tag]
+    except UsageError:
+        raise
     except (OSError, ValueError, EOFError, AttributeError) as error:
         raise UsageError(path.name, f"not read: {error}", "an .npz file of plain arrays") from None
+    for name, array, dimensions in ((key, examples, 2), (tag, labels, 1)):
+        if array.dtype.kind not in "biufc" or array.ndim < dimensions or not len(array):
+            raise UsageError(
+                f"{path.name}, array {name!r}",
+                f"{array.dtype} of shape {array.shape}",
+                "numbers, a row (or a label) for each of at least one example",
+            )
     if examples.dtype == np.uint8:
         raise UsageError(
             f"{path.name}, array {key!r}",
@@ -136,7 +159,7 @@ def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
             raise UsageError(f"{path.name}, array {key!r}", "numbers not finite", "finite ones")
     if labels.dtype.kind in "iu":
         labels = labels.astype(np.int64)
-    if examples.ndim < 2 or len(examples) != len(labels):
+    if len(examples) != len(labels):
         raise UsageError(
             path.name, f"{examples.shape} and {labels.shape}", "an example a row, and its label"
         )

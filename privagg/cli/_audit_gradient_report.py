@@ -101,6 +101,7 @@ def run(
                 _ledger(found),
                 _layers(found),
                 _attacks(found),
+                *_limits(found),
                 _privacy(found, tests, delta),
                 *_labels(found),
                 *[sweeping.table(one) for one in curves],
@@ -195,8 +196,8 @@ def _versions() -> dict[str, str]:
 def _ledger(found: GradientAudit) -> Table:
     rows: list[list[Cell]] = [[name, text] for name, text in found.seen.ledger]
     rows.append(["Examples in what it sees", found.seen.batch])
-    if found.seen.floor:
-        rows.append(["Rounding of an entry", f"{found.seen.floor:.2e}: exact is up to this"])
+    floor = f"{found.seen.floor:.2e}" if found.seen.floor else "that of float32"
+    rows.append(["Rounding of an entry", f"{floor}: exact is up to this"])
     return Table("Threat model: who sees what", ["", ""], rows)
 
 
@@ -236,7 +237,6 @@ def _attacks(found: GradientAudit) -> Table:
                 held["ssim"],
                 held["cosine"],
                 one.cpu_seconds,
-                one.diagnosis[0] if one.diagnosis else "",
             ]
         )
     heads: list[Column | str] = [
@@ -251,9 +251,16 @@ def _attacks(found: GradientAudit) -> Table:
         "SSIM",
         "cosine",
         Column("CPU", "s"),
-        "why not more",
     ]
     return Table("Attacks", heads, rows)
+
+
+def _limits(found: GradientAudit) -> list[Table]:
+    """Return why attacks gave no more: sentences, too long for the table of figures."""
+    rows: list[list[Cell]] = [
+        [one.name, one.layer, one.diagnosis[0]] for one in found.attacks if one.diagnosis
+    ]
+    return [Table("Why not more", ["attack", "layer", "limit"], rows)] if rows else []
 
 
 def _privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table:

@@ -111,13 +111,73 @@ def adversarial(kind, seed):
 def test_nothing_false_is_certified(kind, width):
     for seed in range(2):
         images, tags = adversarial(kind, seed)
-        found = relu_exact(seen(network(width, seed), images, tags), budget=1)
+        found = relu_exact(seen(network(width, seed), images, tags), budget=0.5)
         if found.verified:
             # Equal to float32's rounding: the error of an input, not of its picture.
             best = quality(found.inputs, images)
             assert best.psnr.min() >= 80, (kind, seed)
         else:
             assert found.diagnosis
+
+
+def fixed_point(observation, bits, rng):
+    """Round as an encoding does, stochastically, and say what that changed."""
+    layer = observation.layers[0]
+    step = 2 * float(max(np.abs(layer.weight).max(), np.abs(layer.bias).max())) / (2**bits - 1)
+
+    def rounded(part):
+        return np.floor(part.astype(np.float64) / step + rng.random(part.shape)) * step
+
+    return Observation.from_arrays(
+        rounded(layer.weight).astype(np.float32),
+        rounded(layer.bias).astype(np.float32),
+        batch=observation.batch,
+        weights=layer.weights,
+        biases=layer.biases,
+        floor=step / np.sqrt(6),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "certified"),
+    [
+        ("same label", True),
+        ("nearer duplicates", None),
+        ("near duplicates", False),
+        ("correlated", False),
+        ("noise", None),
+        ("convex", False),
+    ],
+)
+def test_with_16_bits_nothing_is_certified_beyond_the_rounding(kind, certified):
+    images, tags = adversarial(kind, 1)
+    model = network(256, 1)
+    observation = fixed_point(seen(model, images, tags), 16, np.random.default_rng(1))
+    found = relu_exact(observation, budget=1)
+    assert certified in (None, found.verified)
+    if not found.verified:
+        assert found.diagnosis
+        return
+    true = ((found.inputs[:, None] - images) ** 2).mean(2)
+    match = true.argmin(1)
+    assert len(set(match)) == len(found)
+    # What the rounding leaves of each input to one who knows the columns.
+    columns = model.signals(images, tags)[0].T.astype(np.float64)
+    if kind == "nearer duplicates":  # Two inputs are one, up to the rounding.
+        assert len(found) == 11
+        columns = found.columns
+        match = np.arange(11)
+    least = observation.floor * np.linalg.norm(np.linalg.pinv(columns), axis=1)
+    assert (np.sqrt(true.min(1)) <= 4 * least[match]).all()
+
+
+def test_noise_beyond_the_rounding_is_not_certified_as_rounding():
+    images, tags = photographs(12, 0)
+    coarse = fixed_point(seen(network(256), images, tags), 9, np.random.default_rng(0))
+    assert not relu_exact(coarse, budget=1).verified
+    for bad in (-1.0, np.nan, True):
+        with pytest.raises(UsageError, match="floor"):
+            Observation.from_arrays(np.ones((2, 3)), floor=bad)
 
 
 def test_a_wrong_pattern_is_not_certified():

@@ -67,12 +67,13 @@ def test_a_fresh_relu_layer_is_read_exactly(plain):
     assert found.epsilon() is None
 
 
-def test_secure_aggregation_does_not_change_the_verdicts(plain):
+@pytest.mark.parametrize("bits", [16, 32])
+def test_secure_aggregation_does_not_change_the_verdicts(plain, bits):
     model, own, found = plain
     summed = audit(
         model,
         own,
-        view=FederatedView(model=model, secagg=True),
+        view=FederatedView(model=model, secagg=True, bits=bits),
         attacks="fast",
         others=PICTURES[16:],
     )

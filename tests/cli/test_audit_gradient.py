@@ -104,3 +104,37 @@ def test_own_model_and_data(capsys, tmp_path, monkeypatch):
 def test_refusals(capsys, words):
     out = objects(capsys, "audit", "gradient", "--quiet", *words, code=2)
     assert out["error"]["type"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        ("empty.npz", {}),
+        ("none.npz", {"images": np.zeros((0, 3, 8, 8)), "labels": np.zeros(0, int)}),
+        ("text.npz", {"images": np.zeros((4, 192)), "labels": np.array(["a"] * 4)}),
+        ("one.npz", {"images": np.zeros((4, 192)), "labels": np.int64(3)}),
+        ("words.npz", {"images": np.array([["a", "b"]] * 4), "labels": np.zeros(4, int)}),
+        ("single.npy", None),
+    ],
+)
+def test_files_that_are_no_examples(capsys, tmp_path, name, arrays):
+    path = tmp_path / name
+    if arrays is None:
+        np.save(path, np.zeros((4, 192)))
+    else:
+        np.savez(path, **arrays)
+    words = ["audit", "gradient", "--quiet", "--model", "torch.nn:Identity", "--data", str(path)]
+    out = objects(capsys, *words, code=2)
+    assert out["error"]["argument"].startswith(name)
+
+
+def test_code_of_ones_own_that_raises(capsys, tmp_path, monkeypatch):
+    np.savez(tmp_path / "own.npz", images=np.zeros((4, 192)), labels=np.zeros(4, int))
+    (tmp_path / "raising_model.py").write_text("def make():\n    return 1 / 0\n")
+    (tmp_path / "raising_import.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("raising_model:make", "raising_import:make"):
+        words = ["audit", "gradient", "--quiet", "--model", name, "--data", "own.npz"]
+        error = objects(capsys, *words, code=2)["error"]
+        assert error["argument"] == "--model"
+        assert "ZeroDivisionError" in error["message"]

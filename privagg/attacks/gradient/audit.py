@@ -115,7 +115,9 @@ def audit(
         raise UsageError("view", type(seen).__name__, "a callable that returns a Seen")
     notes: list[str] = []
     try:
-        observed = Observation.from_module(model, _cleaned(seen), batch=seen.batch)
+        observed = Observation.from_module(
+            model, _cleaned(seen), batch=seen.batch, floor=seen.rounding
+        )
         notes += observed.notes
     except UsageError as error:
         if error.argument != "module":
@@ -248,7 +250,7 @@ class _Run:
         self, place: int, layer: LayerGradient, truth: LayerTruth, chosen: tuple[str, ...]
     ) -> tuple[LayerVerdict, list[AttackResult]]:
         """Attack one layer and judge it."""
-        factors = factorize(layer, self.seen.batch)
+        factors = factorize(layer, self.seen.batch, self.seen.rounding)
         found = []
         for name in chosen:
             recovery = self._attack(name, place, truth)

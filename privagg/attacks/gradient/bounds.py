@@ -10,8 +10,8 @@ noise must hide, in standard deviations of the noise:
 T steps with shifts m are one step with ``m sqrt(T)`` (Dong, Roth, Su, "Gaussian Differential
 Privacy", JRSS-B 2022, corollary 3.3). Sampling is not made use of: the batch is taken to be known.
 
-The formulas are evaluated here and not by Opacus, whose accountants have no answer for the small
-noise that audits sweep through: one raises below sigma 0.1, one at 0.01.
+The formulas are evaluated by :mod:`privagg.accounting` and not by Opacus, whose accountants have no
+answer for the small noise that audits sweep through: one raises below sigma 0.1, one at 0.01.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import math
 from statistics import NormalDist
 
 from privagg._validate import whole
+from privagg.accounting.gaussian import analytic_epsilon
 from privagg.errors import UsageError
 
-__all__ = ["ADJACENCIES", "gaussian_delta", "gaussian_epsilon", "reconstruction_bound", "shift"]
+__all__ = ["ADJACENCIES", "gaussian_epsilon", "reconstruction_bound", "shift"]
 
 ADJACENCIES = ("add-remove", "replace")
 
@@ -59,18 +60,10 @@ def _number(name: str, value: object, low: float, high: float) -> float:
     return float(value)
 
 
-def gaussian_delta(move: float, epsilon: float) -> float:
-    """Return the exact delta at `epsilon` of Gaussian noise that hides a shift.
-
-    ``Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m)``: Balle, Wang, "Improving the Gaussian Mechanism for
-    Differential Privacy", ICML 2018, theorem 8.
-    """
-    near, far = move / 2 - epsilon / move, -move / 2 - epsilon / move
-    return max(0.0, _phi(near) - math.exp(min(700.0, epsilon + _log_phi(far))))
-
-
 def gaussian_epsilon(move: float, delta: float) -> float:
-    """Return the least epsilon at `delta`, rounded up; by bisection.
+    """Return the least epsilon at `delta`, rounded up.
+
+    As :func:`privagg.accounting.gaussian.analytic_epsilon` has it.
 
     Parameters
     ----------
@@ -79,16 +72,7 @@ def gaussian_epsilon(move: float, delta: float) -> float:
     delta : float
         Strictly between 0 and 1.
     """
-    m, least = _number("move", move, 0, math.inf), _number("delta", delta, 0, 1)
-    low, high = 0.0, 1.0
-    if gaussian_delta(m, 0.0) <= least:
-        return 0.0
-    while gaussian_delta(m, high) > least:
-        low, high = high, 2 * high
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(m, middle) > least else (low, middle)
-    return high * (1 + 1e-9)
+    return analytic_epsilon(_number("move", move, 0, math.inf), _number("delta", delta, 0, 1))
 
 
 def reconstruction_bound(
@@ -122,12 +106,3 @@ def reconstruction_bound(
 
 def _phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
-
-
-def _log_phi(x: float) -> float:
-    """Return the logarithm of :func:`_phi`; from its asymptotic series below -30."""
-    if x > -30:
-        return math.log(_phi(x))
-    square = x * x
-    series = 1 - (1 - 3 * (1 - 5 / square) / square) / square
-    return -square / 2 - math.log(-x) - math.log(2 * math.pi) / 2 + math.log(series)

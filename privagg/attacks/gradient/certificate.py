@@ -3,6 +3,12 @@
 Three things must hold of *all* recovered inputs: the zeros of each column are the neurons that the
 layer's ReLU turns off on that input, those zeros leave no other column, with many neurons that say
 so, and the gradient simulated again with those patterns is the one that was seen, up to its noise.
+The noise is what the recovered inputs leave unexplained, or a known encoding's rounding if that is
+more.
+
+Noise moves a recovered input, and with it outputs that are next to zero to the other side. There
+either pattern is right: such outputs are left out of the simulated gradient, not of the agreement,
+so that no more than its few neurons can be.
 
 Any one alone can be faked. A mixture of two columns vanishes on all neurons that are off for both,
 a quarter of them; a vertex of the L1 ball picks up a few zeros more and fakes the rank.
@@ -27,6 +33,9 @@ AGREEMENT = 0.985
 _SLACK = 10.0
 """Times the noise that the re-simulated gradient may differ by."""
 
+_BAND = 6.0
+"""Standard deviations of an output, by the noise in its input, that count as next to zero."""
+
 
 def verify(
     layer: LayerGradient,
@@ -34,6 +43,7 @@ def verify(
     directions: Floats,
     found: NDArray[np.bool_],
     outputs: Floats,
+    unmixing: Floats,
 ) -> Verification:
     """Check recovered columns and inputs against each other.
 
@@ -49,6 +59,8 @@ def verify(
         Which columns were found by their zeros.
     outputs : (r, h) float array
         The layer's outputs on the recovered inputs.
+    unmixing : (r, r) float array
+        Rows that give the inputs: what noise they take over.
     """
     search = ColumnSearch(factors)
     columns = factors.left @ directions
@@ -63,7 +75,7 @@ def verify(
     for index in np.flatnonzero(found):
         column = search.settle(directions[:, index])
         unique[index] = column is not None and column.unique
-    residual, floor = _residual(layer, factors, columns, directions, on, outputs)
+    residual, floor = _residual(layer, factors, columns, directions, outputs, unmixing)
     exact = bool(
         found.all()
         and unique.all()
@@ -78,14 +90,17 @@ def _residual(
     factors: Factors,
     columns: Floats,
     directions: Floats,
-    on: NDArray[np.bool_],
     outputs: Floats,
+    taken: Floats,
 ) -> tuple[float, float]:
     """Return the relative residual of the re-simulated gradient, and the noise's share."""
+    assert layer.weights is not None
     # Where an output is zero up to rounding, either pattern is right.
     scale = np.sqrt(np.mean(outputs**2, axis=1))
-    near = (np.abs(outputs) < 1e-5 * scale[:, None]).T
-    masked = np.where(on | near, columns, 0.0)
+    reach = np.linalg.norm(layer.weights.astype(np.float64, copy=False), axis=1)
+    moved = _BAND * factors.noise * np.outer(np.linalg.norm(taken, axis=1), reach)
+    near = np.abs(outputs) < np.maximum(1e-5 * scale[:, None], moved)
+    masked = np.where((outputs > 0) | near, columns.T, 0.0).T
     removed = columns - masked
     unmixing = np.linalg.inv(directions)
     size = float(np.linalg.norm(layer.weight.astype(np.float64, copy=False)))

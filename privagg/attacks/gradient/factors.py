@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privagg.attacks.gradient.observation import LayerGradient
 from privagg.attacks.gradient.recovery import Floats
+from privagg.errors import UsageError
 
 __all__ = ["Factors", "factorize"]
 
@@ -63,7 +64,7 @@ class Factors:
         return len(self.rows)
 
 
-def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
+def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0) -> Factors:
     """Split a layer's gradient into signal and noise.
 
     Parameters
@@ -74,6 +75,8 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
         How many inputs are in them: the rank is at most that. If left out, the rank is read from
         the singular values: a gap in those of an exact gradient, else the edge of the noise
         (Marchenko and Pastur: ``sigma (sqrt h + sqrt d)``).
+    floor : float
+        Standard deviation of a known encoding's rounding in an entry: the noise is at least that.
 
     Notes
     -----
@@ -83,6 +86,15 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
     gradient = layer.weight
     h, d = gradient.shape
     small = h <= d
+    # Its squares must be finite numbers, too: float64 holds those of float32's, not its own.
+    largest = float(np.abs(gradient).max())
+    if not 1e-140 < largest < 1e140:
+        raise UsageError(
+            "weight",
+            f"entries up to {largest:.1e}",
+            "a gradient of ordinary size",
+            "The training diverged: look at the learning rate and at the inputs' scale.",
+        )
     gram = _gram(gradient if small else gradient.T)
     values, vectors = np.linalg.eigh(gram)
     singular = np.sqrt(np.maximum(values[::-1], 0.0))
@@ -93,6 +105,7 @@ def factorize(layer: LayerGradient, batch: int | None = None) -> Factors:
     )
     active = min(live)
     rank, noise = _split(singular[:active], *live, batch)
+    noise = max(noise, floor)
     edge = _EDGE * noise * (np.sqrt(h) + np.sqrt(d))
     visible = max(1, int(np.count_nonzero(singular[:rank] > edge)))
     leading = np.ascontiguousarray(vectors[:, ::-1][:, :rank])

@@ -151,12 +151,16 @@ class Observation:
         The linear layer that gives the logits, if there is one.
     notes : tuple of str
         What a reader must know: layers that were left out, modes that change the gradient.
+    floor : float
+        Standard deviation of what a known encoding's rounding changed in an entry of the gradients:
+        nothing is exact beyond it. Zero if there was none, or it is not known.
     """
 
     layers: tuple[LayerGradient, ...]
     batch: int | None = None
     head: LayerGradient | None = None
     notes: tuple[str, ...] = ()
+    floor: float = 0.0
 
     @classmethod
     def from_arrays(
@@ -169,11 +173,12 @@ class Observation:
         biases: Any = None,
         scale: float = 1.0,
         name: str = "linear",
+        floor: float = 0.0,
     ) -> Observation:
         """Build from the gradients of one layer, checked as in :func:`layer_gradient`."""
         layer = layer_gradient(weight, bias, name=name, weights=weights, biases=biases, scale=scale)
         notes = () if bias is not None else (_no_bias(name),)
-        return cls((layer,), _batch(batch), None, notes)
+        return cls((layer,), _batch(batch), None, notes, _floor(floor, scale))
 
     @classmethod
     def from_module(
@@ -183,6 +188,7 @@ class Observation:
         *,
         batch: int | None = None,
         scale: float = 1.0,
+        floor: float = 0.0,
     ) -> Observation:
         """Build from a ``torch.nn.Module`` and the gradients of its parameters.
 
@@ -197,6 +203,8 @@ class Observation:
             How many inputs they are of.
         scale : float
             What they were multiplied by.
+        floor : float
+            As in :class:`Observation`, of the gradients as they are given.
 
         Raises
         ------
@@ -207,7 +215,7 @@ class Observation:
         from privagg.attacks.gradient.torch_models import linear_layers
 
         found, head, notes = linear_layers(module, gradients, scale)
-        return cls(tuple(found), _batch(batch), head, tuple(notes))
+        return cls(tuple(found), _batch(batch), head, tuple(notes), _floor(floor, scale))
 
     @classmethod
     def from_batch(
@@ -257,6 +265,13 @@ class Observation:
 
 def _batch(value: int | None) -> int | None:
     return None if value is None else whole("batch", value, 1, _MOST)
+
+
+def _floor(value: Any, scale: float) -> float:
+    real = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if not real or not 0 <= value < np.inf:
+        raise UsageError("floor", value, "a finite number, at least 0")
+    return float(value) / abs(scale)
 
 
 def _no_bias(name: str) -> str:

@@ -84,7 +84,7 @@ def relu_exact(
         )
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
         raise UsageError("budget", budget, "a number of seconds above 0")
-    factors = factorize(chosen, observation.batch)
+    factors = factorize(chosen, observation.batch, observation.floor)
     first = separate(factors, shape=shape, seed=seed)
     notes = list(factors.diagnosis)
     if factors.visible < factors.rank or factors.rank + 6 >= chosen.shape[0]:
@@ -250,7 +250,14 @@ class _Rounds:
         """Return what was recovered, checked."""
         count = int(self.found.sum())
         self._complete()
-        verification = verify(self.layer, self.factors, self.directions, self.found, self.outputs())
+        verification = verify(
+            self.layer,
+            self.factors,
+            self.directions,
+            self.found,
+            self.outputs(),
+            self.unmixing,
+        )
         if not verification.exact:
             notes.append(_why(verification.agreement, self.found, verification))
         return Recovery(
