@@ -16,7 +16,12 @@ from privagg.cli._locational_inputs import Inputs
 from privagg.errors import UsageError
 from privagg.mechanisms.shuffle import Amplified, amplified
 from privagg.protocols.locational import Choice, Params, Result, hold
-from privagg.protocols.locational.alternatives import Alternative, alternatives, masked_counts
+from privagg.protocols.locational.alternatives import (
+    Alternative,
+    alternatives,
+    masked_counts,
+    noisy_counts,
+)
 from privagg.protocols.locational.maps import maps
 from privagg.protocols.locational.nested import Nested
 from privagg.report import Cell, Column, Plot, Report, Series, Table
@@ -154,8 +159,8 @@ def simulation(
 
 
 def beside(params: Params, inputs: Inputs, result: Result, seed: int | None) -> list[Alternative]:
-    """Return the alternatives; with few respondents the exact counts are measured."""
-    sent = None
+    """Return the alternatives; with few respondents both kinds of rounds are run and measured."""
+    sent, noisy, error = None, [], 0.0
     if result.users <= _MOST_MASKED and params.groups == 1:
         counts = np.zeros(params.cells.known, np.int64)
         for chunk in inputs.chunks():
@@ -163,7 +168,12 @@ def beside(params: Params, inputs: Inputs, result: Result, seed: int | None) -> 
             part, size = masked_counts(params, held, seed=seed)
             counts += part
             sent = max(sent or 0, size)
-    return alternatives(params, result.users, result.mse_theory, sent=sent)
+            noisy.append(noisy_counts(params, held, seed=seed))
+        added = np.sum([one.counts for one in noisy], axis=0)
+        error = float(((added - counts) ** 2).mean()) / result.users**2
+    return alternatives(
+        params, result.users, result.mse_theory, sent=sent, noisy=noisy, noisy_mse=error
+    )
 
 
 def shuffled(result: Result, delta: float) -> Amplified:

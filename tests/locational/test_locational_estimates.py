@@ -357,6 +357,26 @@ def test_masked_counts_are_exact():
     assert "not" not in rows[0].trust
 
 
+def test_counts_with_noise_that_clients_add_together():
+    params = survey(Boolean())
+    chunk = people(Boolean(), 60)
+    held = hold(params, chunk.places, chunk.values)
+    exact, _ = beside.masked_counts(params, held, seed=1)
+    errors = []
+    for seed in range(6):
+        noisy = beside.noisy_counts(params, held, seed=seed)
+        assert (noisy.epsilon, noisy.delta) == (params.epsilon, beside.DELTA)
+        assert 6 <= noisy.honest < 60
+        errors.append((noisy.counts - exact) / noisy.deviation)
+    # 48 standard normals: the mean square is within 5 standard deviations of 1.
+    assert abs(np.mean(np.square(errors)) - 1) < 5 * np.sqrt(2 / np.size(errors))
+    row = beside.alternatives(params, 60, 0.1, sent=1, noisy=[noisy], noisy_mse=0.01)[2]
+    assert row.measured
+    assert row.mse == 0.01
+    assert "delta 1e-06" in row.guarantee
+    assert row.bytes_per_client == noisy.sent
+
+
 def test_discrete_laplace_variance_by_summing_up():
     j = np.arange(-400, 401)
     weights = np.exp(-0.3 * np.abs(j))
