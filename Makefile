@@ -23,7 +23,7 @@ REQUIREMENTS := pyproject.toml $(CONSTRAINTS)
 # Only its folder of pictures is read, by tests; none of what it needs is installed.
 TEST_IMAGES := foolbox==3.3.4
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS)
+PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 MARKED := -n 0 --timeout 0 -v
 
 # An environment of their own: peers pin versions of libraries that are ours, too.
@@ -79,7 +79,7 @@ demo: $(VENV)/.installed
 dev: $(VENV)/.installed-dev
 
 test: dev
-	$(PYTEST) $(if $(NOTEBOOKS),--nbmake) tests $(NOTEBOOKS) $(PYTEST_ARGS)
+	$(PYTEST) $(if $(NOTEBOOKS),--nbmake) $(NOTEBOOKS) tests $(PYTEST_ARGS)
 
 check: dev
 	$(BIN)/ruff check .

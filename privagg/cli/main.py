@@ -107,6 +107,9 @@ COMMANDS: dict[str, Leaf | Branch] = {
                 "privagg.cli.bench:sensor_command",
                 "Time sensor networks, and audits of participation logs.",
             ),
+            "responses": Leaf(
+                "privagg.cli.bench_responses:responses_command", "Time learning from bags."
+            ),
             "flower": Leaf(
                 "privagg.cli.bench:flower_command",
                 "Time one round in Flower, by our workflow and by its own SecAgg+.",

@@ -28,7 +28,10 @@ from privagg.errors import UsageError
 SHAPE = (3, 32, 32)
 
 
-@pytest.mark.parametrize(("size", "width", "seed"), [(8, 256, 0), (16, 256, 1), (32, 256, 2)])
+@pytest.mark.parametrize(
+    ("size", "width", "seed"),
+    [(8, 256, 0), (16, 256, 1), pytest.param(32, 256, 2, marks=pytest.mark.sweep)],
+)
 def test_exact_and_verified(size, width, seed):
     images, tags = photographs(size, seed)
     found = relu_exact(seen(network(width, seed), images, tags))
