@@ -23,7 +23,8 @@ REQUIREMENTS := pyproject.toml $(CONSTRAINTS)
 # Only its folder of pictures is read, by tests; none of what it needs is installed.
 TEST_IMAGES := foolbox==3.3.4
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+# Workers share the cores: more threads in each would only get in the way.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 MARKED := -n 0 --timeout 0 -v
 
 # An environment of their own: peers pin versions of libraries that are ours, too.
