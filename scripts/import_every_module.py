@@ -4,8 +4,8 @@ Run it with the environment that holds the built wheel, from outside the checkou
 
     python -I -W error scripts/import_every_module.py CHECKOUT
 
-A module is passed over only if it is an integration and the package that its extra would have
-brought is not installed. Anything else that fails to import is an error.
+A module is passed over only if the package that its extra would have brought is not installed, and
+it is an integration or says which extra it needs. Anything else that fails to import is an error.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import importlib
 import importlib.metadata
 import importlib.util
 import pkgutil
+import re
 import sys
 from pathlib import Path
 
 OPTIONAL = frozenset({"flwr", "opacus", "ray", "torch"})
 """Top-level packages which only extras bring, and only integrations may need to be imported."""
+
+NAMED = {"torch": "torch", "flower": "flwr", "ray": "ray", "responses": "sklearn"}
+"""Extras that a module may name when it is imported without them, and the package it then lacks."""
 
 
 def import_every_module() -> tuple[list[str], list[str]]:
@@ -30,6 +34,7 @@ def import_every_module() -> tuple[list[str], list[str]]:
         The modules imported, and those passed over as ``"module (needs package)"``.
     """
     import privagg
+    from privagg.errors import UsageError
 
     imported, passed_over = ["privagg"], []
     for found in pkgutil.walk_packages(privagg.__path__, "privagg.", onerror=_reraise):
@@ -41,6 +46,11 @@ def import_every_module() -> tuple[list[str], list[str]]:
             if not integration or missing not in OPTIONAL or importlib.util.find_spec(missing):
                 raise
             passed_over.append(f"{found.name} (needs {missing})")
+        except UsageError as error:
+            extra = re.search(r"privagg\[(\w+)\]", str(error))
+            if extra is None or importlib.util.find_spec(NAMED[extra[1]]):
+                raise
+            passed_over.append(f"{found.name} (names the extra {extra[1]})")
         else:
             imported.append(found.name)
     return imported, passed_over

@@ -18,7 +18,6 @@ from privagg.attacks.gradient.worst_case import WorstCase
 from privagg.cli import _audit_gradient_sweep as sweeping
 from privagg.cli._audit_gradient_inputs import GradientInputs
 from privagg.cli.common import Step
-from privagg.integrations.gradient_canary import worst_case
 from privagg.report import Cell, Column, ImageGrid, Plot, Report, Series, Table
 
 __all__ = ["PROOF", "picture_grid", "run"]
@@ -120,6 +119,8 @@ def run(
 
 
 def _worst_cases(found: GradientAudit, settings: dict[str, Any]) -> list[WorstCase]:
+    from privagg.integrations.gradient_canary import worst_case
+
     noise = found.seen.noise
     return [
         worst_case(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privagg.attacks.gradient.audit import audit
 from privagg.attacks.gradient.verdicts import BAR
 from privagg.cli._audit_gradient_inputs import GradientInputs
 from privagg.cli.common import Step
 from privagg.errors import UsageError
-from privagg.integrations.gradient_views import FederatedView, train
 from privagg.report import Cell, Column, Plot, Reference, Series, Table
+
+if TYPE_CHECKING:  # It needs the extra torch, which this module is imported without.
+    from privagg.integrations.gradient_views import FederatedView
 
 __all__ = ["Curve", "Setup", "plots", "sweep", "table"]
 
@@ -74,6 +76,8 @@ class Setup:
 
     def view(self) -> tuple[Any, FederatedView]:
         """Return the model at its stage of training, and the view."""
+        from privagg.integrations.gradient_views import FederatedView, train
+
         made, held = self.made, self.settings
         model = made.model
         if held["epochs"]:
