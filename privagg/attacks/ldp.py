@@ -1,13 +1,13 @@
 """Attacks on reports of local differential privacy, and what they prove.
 
-==================================================  ===============================================
-:func:`~privagg.attacks.ldp_guess.guess_success`    guess the value from one report
-:func:`~...ldp_distinguisher.distinguish_oracle`    a lower bound of an oracle's epsilon
-:func:`~...ldp_distinguisher.distinguish_tuples`    the same of a survey with fakes
-:func:`~...ldp_attribute.infer_attributes`          which attribute of RS+FD or RS+RFD is true
-:func:`~...ldp_reidentification.reidentify`         find a respondent of several SMP surveys
-:func:`~...ldp_poisoning.poisoning_gain`            what fake respondents gain
-==================================================  ===============================================
+==========================  =============================================
+:func:`guess_success`       guess the value from one report
+:func:`distinguish_oracle`  a lower bound of an oracle's epsilon
+:func:`distinguish_tuples`  the same of a survey with fakes
+:func:`infer_attributes`    which attribute of RS+FD or RS+RFD is true
+:func:`reidentify`          find a respondent of several SMP surveys
+:func:`poisoning_gain`      what fake respondents gain
+==========================  =============================================
 
 All of them attack reports that they make themselves, of known values: they audit a configuration,
 not anyone's reports.

@@ -85,7 +85,7 @@ def count_distribution(priors: Any) -> Reals:
 def posterior(priors: Any, likelihood: Any) -> Reals:
     """Return P(label = 1) of each row of a bag, given what was released about its count.
 
-    ``P(y_i = 1 | r) = p_i sum_s P(S_-i = s - 1) L(s) / sum_s P(S = s) L(s)``, where S_-i is the
+    ``P(y_i = 1 | r) = p_i sum_s P(S_-i = s - 1) L(s) / sum_s P(S = s) L(s)``, where ``S_-i`` is the
     count of the others and L(s) = P(r | S = s): 0 and 1 for an exact count.
 
     Parameters
