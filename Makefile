@@ -40,7 +40,7 @@ PTX_VENV ?= .venv-ptx
 PTX_TOOLS := numba-cuda==0.30.4 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*' \
 	'nvidia-cuda-nvcc==13.0.*' pytest pytest-timeout
 
-.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check bench-peers clean
+.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check docs bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo 'make golden       long golden runs'
 	@echo 'make ptx          compile every CUDA kernel in an environment of its own, without a device'
 	@echo 'make gpu          run the tests of the CUDA kernels on a device, with the extra gpu'
+	@echo 'make docs         build the pages as one site, build/docs/index.html, and check its links'
 	@echo 'make wheel-check  build, install elsewhere, import every module from there'
 	@echo 'make bench-peers  install the peers in an environment of their own and time them beside us'
 	@echo 'make dev          only install .venv with the development tools'
@@ -122,6 +123,11 @@ wheel-check: dev
 	  cd "$$away"; \
 	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
 
+# Every warning is an error. Nothing is fetched.
+docs: dev
+	$(PY) -m sphinx -b html -W --keep-going -q docs build/docs
+	$(PY) scripts/check_site.py build/docs
+
 $(PEERS_VENV)/.installed: $(REQUIREMENTS)
 	$(PYTHON) -m venv --clear $(PEERS_VENV)
 	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e . $(PEERS)
@@ -135,5 +141,5 @@ bench-peers: $(PEERS_VENV)/.installed
 	$(PEERS_BENCH) flower
 
 clean:
-	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) docs/generated build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find privagg tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

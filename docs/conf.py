@@ -24,7 +24,9 @@ version = release = privagg.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
 root_doc = "index"
-exclude_patterns = ["_static"]
+exclude_patterns = ["_static", "generated/modules.md"]
+# Pages of a folder that has none yet.
+suppress_warnings = ["toc.empty_glob"]
 nitpicky = True
 
 myst_heading_anchors = 6
@@ -57,9 +59,8 @@ def _in_the_site(app: Any, docname: str, source: list[str]) -> None:
         source[0] = docs_site.relocate(text, path.parent.as_posix())
 
 
-def _not_ours(_app: Any, what: str, name: str, thing: Any, skip: bool, _options: Any) -> bool | None:
+def _not_ours(_app: Any, _what: str, name: str, *_more: Any) -> bool | None:
     """Leave out the methods that scikit-learn adds to an estimator for its own routing."""
-    del what, thing, skip
     return True if re.fullmatch(r"(?:.*\.)?set_\w+_request", name) else None
 
 

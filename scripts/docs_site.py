@@ -8,6 +8,7 @@ one for each public module, in ``docs/generated``, which is not under version co
 
 from __future__ import annotations
 
+import inspect
 import json
 import pkgutil
 import posixpath
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from docs_modules import MODULES
 
@@ -33,12 +35,14 @@ _ARROW = re.compile(r"^ *(\S+) --> (\S+?)(?:: (.+))?$", re.MULTILINE)
 _LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml"}
 
 
-def outside_fences(text: str, change: Callable[[str], str]) -> str:
-    """Return the text, with everything but its fenced blocks changed."""
+def outside_fences(
+    text: str, change: Callable[[str], str], fence: Callable[[str], str] = str
+) -> str:
+    """Return the text with all but its fenced blocks changed, and these as `fence` has them."""
     parts = _FENCE.split(text)
     # Three parts for each fence: what is before it, the fence, its marker.
     return "".join(
-        change(part) if index % 3 == 0 else part
+        change(part) if index % 3 == 0 else fence(part)
         for index, part in enumerate(parts)
         if index % 3 != 2
     )
@@ -54,9 +58,8 @@ def targets(text: str, folder: str) -> Iterator[str]:
     folder : str
         Where the page lies, from the root of the repository.
     """
-    found: list[str] = []
-    outside_fences(text, lambda part: found.extend(_LINK.findall(part)) or part)
-    for _, _, target in found:
+    for match in _LINK.finditer(outside_fences(text, str, fence=lambda _: "")):
+        target = match[3]
         if not re.match(r"\w+:|#|/", target):
             yield posixpath.normpath(posixpath.join(folder, target.partition("#")[0]))
 
@@ -135,7 +138,9 @@ def repository_page(path: str) -> str:
         return relocate(text, posixpath.dirname(path))
     if file.suffix == ".ipynb":
         return relocate(_notebook(file), posixpath.dirname(path))
-    return f"# `{path}`\n\n````{_LANGUAGES.get(file.suffix, 'text')}\n{text.rstrip()}\n````\n"
+    head = "" if path in ALWAYS else "---\norphan: true\n---\n"  # no entry of the navigation
+    language = _LANGUAGES.get(file.suffix, "text")
+    return f"{head}# `{path}`\n\n````{language}\n{text.rstrip()}\n````\n"
 
 
 def repository_pages() -> dict[str, str]:
@@ -175,7 +180,7 @@ def module_pages() -> dict[str, str]:
     for name, module in loaded.items():
         for one in module.__all__:
             offers.setdefault(id(getattr(module, one)), []).append(name)
-    pages = {}
+    pages = {"generated/modules.md": _contents(loaded)}
     for name, module in loaded.items():
         elsewhere: dict[str, str] = {}
         for one in module.__all__:
@@ -191,8 +196,24 @@ def module_pages() -> dict[str, str]:
     return pages
 
 
+def _contents(loaded: dict[str, ModuleType]) -> str:
+    parts = []
+    for part, names in MODULES.items():
+        parts += [f"## {part}", ""]
+        for name in names:
+            said = (inspect.getdoc(loaded[name]) or "").split("\n\n")[0].replace("\n", " ")
+            said = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", said).replace("``", "`")
+            parts.append(f"- [`{name}`](/generated/api/{name}.md): {said}")
+        parts += ["", "```{toctree}", ":hidden:", *(f"/generated/api/{name}" for name in names)]
+        parts += ["```", ""]
+    return "\n".join(parts)
+
+
 def _home(written: str, offering: list[str]) -> str:
-    return max(offering, key=lambda name: (len(posixpath.commonprefix([written, name])), -len(name)))
+    def nearness(name: str) -> tuple[int, int]:
+        return len(posixpath.commonprefix([written, name])), -len(name)
+
+    return max(offering, key=nearness)
 
 
 @cache
