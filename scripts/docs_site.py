@@ -99,6 +99,25 @@ def relocate(text: str, folder: str) -> str:
     return outside_fences(text, lambda part: _LINK.sub(link, part))
 
 
+def without_empty_patterns(text: str, page: Path) -> str:
+    """Return a page without the lines of its navigation that name a folder with no pages yet.
+
+    Parameters
+    ----------
+    text : str
+        Markdown.
+    page : pathlib.Path
+        Its file, from the root of the repository.
+    """
+    folder = ROOT / page.parent
+
+    def kept(match: re.Match[str]) -> str:
+        lines = match[0].splitlines()
+        return "\n".join(one for one in lines if "*" not in one or any(folder.glob(f"{one}.md")))
+
+    return re.sub(r"^```\{toctree\}\n.*?^```$", kept, text, flags=re.MULTILINE | re.DOTALL)
+
+
 def tables_for_diagrams(text: str) -> str:
     """Return a page whose diagrams of states are tables: drawing them needs a browser's script."""
 
