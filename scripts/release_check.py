@@ -23,7 +23,8 @@ import time
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,9 +131,11 @@ def check_extra(wheel: Path, extra: str, constraints: str | None) -> str:
         _run([*pip, *pinned, target], away)
         part = "without_extras" if extra == "none" else f"with_{extra}"
         script = ROOT / "scripts" / "smoke" / f"{part}.py"
-        said = _run(
-            [str(python), "-I", str(ROOT / "scripts/import_every_module.py"), str(ROOT)], away
-        )
+        strict = (
+            ["-W", "error"] if extra == "none" else []
+        )  # of our own; others' warnings are theirs
+        walk = [str(ROOT / "scripts" / "import_every_module.py"), str(ROOT)]
+        said = _run([str(python), "-I", *strict, *walk], away)
         if script.is_file():
             said = _run([str(python), "-I", str(script)], away)
         for line in COMMANDS.get(extra, ()):
@@ -184,13 +187,13 @@ def main(arguments: Iterable[str] | None = None) -> int:
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     source, wheel = build(dist)
-    steps = [
-        ("versions", lambda: check_versions(version)),
-        ("source archive", lambda: check_source(source, version)),
-        ("wheel", lambda: check_wheel(wheel, project, version)),
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("versions", partial(check_versions, version)),
+        ("source archive", partial(check_source, source, version)),
+        ("wheel", partial(check_wheel, wheel, project, version)),
     ]
     for extra in [] if options.contents else options.extra or extras:
-        steps.append((f"extra {extra}", lambda extra=extra: check_extra(wheel, extra, pins)))
+        steps.append((f"extra {extra}", partial(check_extra, wheel, extra, pins)))
     failed = 0
     for name, step in steps:
         start = time.perf_counter()
