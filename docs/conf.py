@@ -29,6 +29,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 root_doc = "index"
 exclude_patterns = ["_static", "generated/modules.md"]
 nitpicky = True
+smartquotes = False  # two hyphens are two hyphens
 
 myst_heading_anchors = 6
 myst_enable_extensions = ["colon_fence"]
@@ -82,9 +83,22 @@ def _give_back(_app: Any, _what: str, name: str, _t: Any, _options: Any, lines: 
     lines[:] = _kept.pop(name, lines)
 
 
-def _plain(_app: Any, _context: Any, lines: list[str]) -> None:
-    """Mask what is plain text in a command's help and markup in reStructuredText."""
-    lines[:] = [re.sub(r"([*`|])", r"\\\1", line) for line in lines]
+def _help(_app: Any, _context: Any, lines: list[str]) -> None:
+    """Show lines that belong as they stand as such, and mask what is markup only for Sphinx."""
+    made: list[str] = []
+    for line in lines:
+        if line.startswith("| "):
+            if not made or not made[-1].startswith("   "):
+                made += [".. code-block:: text", ""]
+            made.append(f"   {line[2:]}")
+        else:
+            made.append(re.sub(r"([*`|])", r"\\\1", line))
+    lines[:] = made
+
+
+def _epilog(_app: Any, _context: Any, lines: list[str]) -> None:
+    """Show the lines behind the options as they stand."""
+    lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines if line), ""]
 
 
 def _named_but_not_shown(_app: Any, _env: Any, node: Any, shown: Any) -> Any:
@@ -102,4 +116,5 @@ def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", _not_ours)
     app.connect("autodoc-process-docstring", _keep, priority=400)
     app.connect("autodoc-process-docstring", _give_back, priority=600)
-    app.connect("sphinx-click-process-description", _plain)
+    app.connect("sphinx-click-process-description", _help)
+    app.connect("sphinx-click-process-epilog", _epilog)

@@ -223,7 +223,12 @@ def _contents(loaded: dict[str, ModuleType]) -> str:
             said = (inspect.getdoc(loaded[name]) or "").split("\n\n")[0].replace("\n", " ")
             said = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", said).replace("``", "`")
             parts.append(f"- [`{name}`](/generated/api/{name}.md): {said}")
-        parts += ["", "```{toctree}", ":hidden:", *(f"/generated/api/{name}" for name in names)]
+        parts += [
+            "",
+            "```{toctree}",
+            ":hidden:",
+            *(f"{name.removeprefix('privagg.')} </generated/api/{name}>" for name in names),
+        ]
         parts += ["```", ""]
     return "\n".join(parts)
 
