@@ -13,7 +13,9 @@ def _load(group: click.RichGroup) -> None:
     with click.Context(group, info_name=group.name) as context:
         for name in group.list_commands(context):
             group.resolve_command(context, [name])
-    for command in group.commands.values():
+    for name, command in group.commands.items():
+        if command.callback is None and not isinstance(command, click.RichGroup):
+            raise RuntimeError(f"{name} is still a placeholder: its options would be missing")
         if isinstance(command, click.RichGroup):
             _load(command)
 

@@ -17,6 +17,7 @@ MODULES = {
         "privagg.protocols.responses.release",
         "privagg.protocols.responses.secure_release",
         "privagg.protocols.responses.estimators",
+        "privagg.protocols.responses.selection",
         "privagg.protocols.responses.losses",
         "privagg.protocols.responses.planner",
         "privagg.protocols.responses.theory",
@@ -27,6 +28,7 @@ MODULES = {
     "Attacks": (
         "privagg.attacks.secagg",
         "privagg.attacks.linear",
+        "privagg.attacks.linear_sensor",
         "privagg.attacks.sensor",
         "privagg.attacks.ldp",
         "privagg.attacks.responses",

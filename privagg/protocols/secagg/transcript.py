@@ -111,7 +111,9 @@ class Transcript:
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[Header, Transcript]:
-        """Read a file that :meth:`write` wrote; see :func:`privagg.protocols.secagg.transcript_file.read`.
+        """Read a file that :meth:`write` wrote.
+
+        By :func:`privagg.protocols.secagg.transcript_file.read`.
 
         Raises
         ------
