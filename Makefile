@@ -123,7 +123,7 @@ release-check: dev
 
 # Every warning is an error. Nothing is fetched.
 docs: dev
-	$(PY) -m sphinx -b html -W --keep-going -q docs build/docs
+	$(PY) -m sphinx -b html -W --keep-going -q -d build/doctrees docs build/docs
 	$(PY) scripts/check_site.py build/docs
 
 $(PEERS_VENV)/.installed: $(REQUIREMENTS)

@@ -5,13 +5,17 @@ Nothing is fetched: no inventory of another project, no script, no font.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.search.en import SearchEnglish
+
+gc.set_threshold(100_000)  # documents are large graphs that live to the end
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "scripts")]
@@ -98,7 +102,17 @@ def _help(_app: Any, _context: Any, lines: list[str]) -> None:
 
 def _epilog(_app: Any, _context: Any, lines: list[str]) -> None:
     """Show the lines behind the options as they stand."""
-    lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines if line), ""]
+    if any(lines):
+        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines if line), ""]
+
+
+def _whole_names(_app: Any, document: nodes.document) -> None:
+    """Give each command's section the whole name as its title: `privagg audit linear`."""
+    for section in document.findall(nodes.section):
+        found = section["ids"][0]
+        last = found.removeprefix("privagg-").rpartition("-")[2]
+        if found.startswith("privagg-") and section[0].astext() == last:
+            section[0][:] = [nodes.Text(found.replace("-", " "))]
 
 
 def _named_but_not_shown(_app: Any, _env: Any, node: Any, shown: Any) -> Any:
@@ -118,3 +132,4 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", _give_back, priority=600)
     app.connect("sphinx-click-process-description", _help)
     app.connect("sphinx-click-process-epilog", _epilog)
+    app.connect("doctree-read", _whole_names, priority=400)  # before contents are collected
