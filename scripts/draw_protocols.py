@@ -246,7 +246,9 @@ def _multidim() -> Flow:
         found = re.search(rf"`{re.escape(one.value)}` (.*?)\.(?: |$)", text)
         if not found:
             raise ValueError(f"{one.value}: the class says nothing of it")
-        ways.append(Event("report", "respondent", "respondent", one.value, found[1].capitalize()))
+        ways.append(
+            Event("report", "respondent", "respondent", f"if {one.value}", found[1].capitalize())
+        )
     return _survey("multidim", title, TupleRespondent, TupleAggregator, TupleReports, tuple(ways))
 
 
