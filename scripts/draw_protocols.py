@@ -182,7 +182,8 @@ def _sensors() -> list[Flow]:
                 (),
                 ends="the sum over the tree",
             )
-            found.append(steps_flow(flow, table, PaperState, CMT if name == "cmt" else TREE))
+            order, alone = CMT if name == "cmt" else TREE, {"keep": sensor.SmartNode.keep}
+            found.append(steps_flow(flow, table, PaperState, order, alone))
         else:
             order = EFFICIENT if name.endswith("efficient") else PAPER_CLUSTER
             flow = _cluster(name, name, "as in the papers; broken, kept to compare")

@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -101,6 +101,8 @@ class Flow:
 
 def note_of(kind: object) -> str:
     """Return the first sentence of a docstring, without who sends it, which the arrow shows."""
+    if kind == "":
+        return ""
     text = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
     text = re.sub(r":\w+:`~?\.?([\w.]+)`", r"\1", text).replace("`", "")
     text = re.sub(r"^(\w+ to \w+(, [\w -]+)?|Threshold mode|[a-z-]+): ", "", text)
@@ -183,15 +185,13 @@ def walked(flow: Flow, table: Table, states: type[Enum]) -> Flow:
     rest = [move for move in rest if move.state in reached]
     known = {at for at, _ in named} | set(named.values())
     given_up = [one.name for one in states if one.name == "ABORTED" and one.name not in known]
-    return Flow(
-        **{
-            **flow.__dict__,
-            "start": start,
-            "states": tuple((one.name, one.value) for one in states if one.name in reached),
-            "stays": tuple(move for move in rest if move.state == move.after),
-            "moves": tuple(move for move in rest if move.state != move.after),
-            "aborted": "".join(given_up),
-        }
+    return replace(
+        flow,
+        start=start,
+        states=tuple((one.name, one.value) for one in states if one.name in reached),
+        stays=tuple(move for move in rest if move.state == move.after),
+        moves=tuple(move for move in rest if move.state != move.after),
+        aborted="".join(given_up),
     )
 
 
@@ -211,6 +211,7 @@ def steps_flow(
     table: Table,
     states: type[Enum],
     order: Sequence[tuple[str, str, Step, type[Any] | None]],
+    alone: Mapping[str, object] | None = None,
 ) -> Flow:
     """Return one epoch of sensors: of a list of steps those that the table has, in this order.
 
@@ -222,6 +223,8 @@ def steps_flow(
         A step is what the table lists: a message, or the walker's own step, with the message that
         it sends, if any. A step that no state lists stays out, unless the walker has no part in it
         or `message` is the step itself: those frame the course.
+    alone : mapping
+        For steps that send nothing the methods that they are, for their docstrings.
     """
     state = next(iter(states))
     listed = {kind for _, kind in table}
@@ -239,14 +242,16 @@ def steps_flow(
                 sender=sender,
                 receiver=receiver if sent else sender,
                 name=_name(sent or step),
-                note=note_of(sent) if sent else "",
+                note=note_of(sent or (alone or {}).get(_name(step), "")),
                 after=after.name if after is not state else "",
                 both=not own and (sender, receiver) == flow.roles[:2],
                 by=_name(step) if own else "",
             )
         )
         state = after
-    return walked(Flow(**{**flow.__dict__, "events": tuple(events)}), table, states)
+    acting = {role for event in events for role in (event.sender, event.receiver)}
+    roles = tuple(role for role in flow.roles if role in acting)
+    return walked(replace(flow, roles=roles, events=tuple(events)), table, states)
 
 
 def _round(sent: type[Any] | None, step: Step) -> str:

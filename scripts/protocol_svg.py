@@ -26,8 +26,9 @@ class _Canvas:
         self.behind: list[ElementTree.Element] = []
         self.front: list[ElementTree.Element] = []
 
-    def put(self, tag: str, *, behind: bool = False, text: str = "", **values: object) -> None:
-        named = {name.rstrip("_").replace("_", "-"): _number(v) for name, v in values.items()}
+    def put(self, tag: str, values: dict[str, object], *, text: str = "") -> None:
+        behind = values.pop("behind", False)
+        named = {name.replace("_", "-"): _number(v) for name, v in values.items()}
         element = ElementTree.Element(tag, named)
         if text:
             element.text = text
@@ -35,17 +36,18 @@ class _Canvas:
 
     def text(self, x: float, y: float, words: str, **values: object) -> None:
         style: dict[str, object] = {"font_size": 12, "fill": INK, "text_anchor": "middle"}
-        self.put("text", x=x, y=y, text=words, **(style | values))
+        self.put("text", {"x": x, "y": y} | style | values, text=words)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, **values: object) -> None:
-        self.put("line", x1=x1, y1=y1, x2=x2, y2=y2, **values)
+        self.put("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2} | values)
 
     def box(self, x: float, y: float, width: float, height: float, **values: object) -> None:
-        self.put("rect", x=x, y=y, width=width, height=height, **values)
+        self.put("rect", {"x": x, "y": y, "width": width, "height": height} | values)
 
     def arrow_head(self, x: float, y: float, way: int, colour: str) -> None:
         points = f"{_number(x)},{_number(y)} {_number(x - 9 * way)},{_number(y - 4.5)} "
-        self.put("path", d=f"M{points}{_number(x - 9 * way)},{_number(y + 4.5)}Z", fill=colour)
+        path = f"M{points}{_number(x - 9 * way)},{_number(y + 4.5)}Z"
+        self.put("path", {"d": path, "fill": colour})
 
 
 def _number(value: object) -> str:
@@ -84,9 +86,7 @@ class _Picture:
         self._key()
         bottom = max(self.y, last) + 14
         for x in self.at.values():
-            canvas.put(
-                "line", behind=True, x1=x, y1=104, x2=x, y2=last + 6, stroke=FAINT, stroke_width=1.5
-            )
+            canvas.line(x, 104, x, last + 6, stroke=FAINT, stroke_width=1.5, behind=True)
         return self._document(bottom)
 
     def _head(self, role: str, x: float) -> None:
@@ -109,10 +109,12 @@ class _Picture:
             self.y += 2
             fill = BAND if number % 2 == 0 else "#ffffff"
             whole, height = self.canvas.width - 24, self.y - start
-            self.canvas.put(
-                "rect", behind=True, x=12, y=start, width=whole, height=height, rx=5, fill=fill
-            )
-            label = {"font_size": 11.5, "font_weight": "bold", "text_anchor": "start"}
+            self.canvas.box(12, start, whole, height, rx=5, fill=fill, behind=True)
+            label: dict[str, object] = {
+                "font_size": 11.5,
+                "font_weight": "bold",
+                "text_anchor": "start",
+            }
             self.canvas.text(20, start + 17, name, fill=GREY, **label)
             number += 1
 
@@ -181,7 +183,7 @@ class _Picture:
         self.y += height + 4
 
     def _end(self, role: str) -> None:
-        x = self.at[role]
+        x = float(self.at[role])
         width = 6.6 * len(self.flow.ends) + 26
         x = min(x, self.canvas.width - 20 - width / 2)
         self.canvas.box(x - width / 2, self.y + 8, width, 28, rx=7, fill=GREEN)
