@@ -1,0 +1,67 @@
+"""Draw a benchmark: a bar for each contestant, as times the fastest of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+
+OURS, PEERS, ESTIMATED = "#2f6fab", "#d9772b", "#f0c199"
+_WIDTH, _ROW = 6.0, 0.42  # inches; narrow, for a phone
+
+
+def draw(cases: list[dict[str, Any]], path: Path) -> None:
+    """Draw cases one below the other into a small PNG.
+
+    Parameters
+    ----------
+    cases : list of dict
+        With `name`, and `rows` of `who`, `ratio` and `note`.
+    path : Path
+        The picture.
+    """
+    mpl.use("Agg")
+    lines = sum(len(case["rows"]) + 1.3 for case in cases)
+    figure, panel = plt.subplots(figsize=(_WIDTH, _ROW * lines + 0.9), layout="constrained")
+    ratios = [row["ratio"] for case in cases for row in case["rows"] if row["ratio"]]
+    low, high = min([*ratios, 1.0]), max([*ratios, 10.0])
+    place = 0.0
+    for case in cases:
+        panel.text(
+            low / 1.5, place, _short(case["name"], 62), weight="bold", va="center", fontsize=10
+        )
+        place += 0.95
+        for row in case["rows"]:
+            _bar(panel, row, place, low / 1.5)
+            place += 1
+        place += 0.35
+    panel.axvline(1, color="black", lw=0.8, zorder=0)
+    panel.set(xscale="log", xlim=(low / 1.5, high * 6), ylim=(place, -0.8), yticks=[])
+    panel.set_xlabel("CPU time, as times the fastest of ours (logarithmic)")
+    for colour, label in ((OURS, "privagg"), (PEERS, "others"), (ESTIMATED, "extrapolated")):
+        panel.barh(0, 0, left=1, color=colour, label=label)
+    panel.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+    panel.spines[["top", "left", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+    plt.close(figure)
+
+
+def _bar(panel: Any, row: dict[str, Any], place: float, left: float) -> None:
+    """Draw one bar, the name above its line, the ratio at its end."""
+    panel.text(left, place - 0.22, _short(row["who"], 66), va="center", fontsize=8.5)
+    ratio = row["ratio"]
+    if ratio is None:
+        return
+    colour = OURS if row["who"].startswith("privagg") else PEERS
+    if row["note"].startswith("extrapolated"):
+        colour = ESTIMATED
+    panel.barh(place + 0.18, ratio - left, left=left, height=0.3, color=colour)
+    text = f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+    panel.text(ratio * 1.1, place + 0.18, text, va="center", fontsize=8.5)
+
+
+def _short(text: str, most: int) -> str:
+    text = text.replace("**", "^")
+    return text if len(text) <= most else text[: most - 1] + "…"
