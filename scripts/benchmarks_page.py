@@ -30,11 +30,12 @@ def render(parts: Sequence[Part], store: dict[str, Any]) -> str:
     store : dict
         What was kept of their runs, as in ``docs/benchmarks.json``.
     """
+    others = {name for part in parts for name in part.peers}
     links = [f"[{part.title}](#{_anchor(part.title)})" for part in parts if part.name in store]
     text = _HEAD + " · ".join(links) + "\n"
     for part in parts:
         if part.name in store:
-            text += _part(part, store[part.name])
+            text += _part(part, store[part.name], others - set(part.peers))
         else:
             text += f"\n## {part.title}\n\n`{part.command}` was not run yet.\n"
     return text
@@ -46,11 +47,15 @@ def _anchor(title: str) -> str:
     )
 
 
-def _part(part: Part, one: dict[str, Any]) -> str:
+def _part(part: Part, one: dict[str, Any], others: set[str]) -> str:
     text = f"\n## {part.title}\n\n`{one['command']}`"
     if one["hertz"]:
         text += f", at {one['hertz'] / 1e9:.2f} GHz"
-    versions = ", ".join(f"{name} {version}".strip() for name, version in one["versions"].items())
+    versions = ", ".join(
+        f"{name} {version}".strip()
+        for name, version in one["versions"].items()
+        if name not in others
+    )
     text += f". {versions}.\n" if versions else ".\n"
     text += f"\n![{part.title}: CPU time as times ours](images/bench-{part.name}.png)\n"
     absent = [name for name in part.peers if name not in one["versions"]]
@@ -60,7 +65,7 @@ def _part(part: Part, one: dict[str, Any]) -> str:
             rows += [[name, "not installed", "", ""] for name in absent]
         noted = any(row[3] for row in rows)
         name = case["name"].replace("**", "^").replace("*", "\\*")
-        text += f"\n{name[:1].upper()}{name[1:]}:\n\n" + _table(rows, noted)
+        text += f"\n**{name}**\n\n" + _table(rows, noted)
     return text
 
 

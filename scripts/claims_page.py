@@ -45,7 +45,17 @@ def render(areas: list[Area], store: dict[str, Any]) -> str:
         f"{_HEAD}{summary}. privagg {machine['privagg']}, Python {machine['python']}, "
         f"NumPy {machine['numpy']}, {machine['cpus']} CPUs.\n"
     )
-    return text + "".join(_area(area, known) for area in areas)
+    return text + _summary(areas, known) + "".join(_area(area, known) for area in areas)
+
+
+def _summary(areas: list[Area], known: dict[str, Any]) -> str:
+    rows = []
+    for area in areas:
+        verdicts = [_verdict(claim, known.get(claim.name)) for claim in area.claims]
+        held, failed = verdicts.count("yes"), verdicts.count("**no**")
+        title = f"[{area.title}](#{area.title.lower().replace(' ', '-')})"
+        rows.append([title, str(len(verdicts)), str(held), str(failed) if failed else ""])
+    return "\n" + _table(["area", "claims", "hold", "do not"], rows, "lrrr")
 
 
 def _area(area: Area, known: dict[str, Any]) -> str:

@@ -148,7 +148,7 @@ def _problem(command: str, summary: Sequence[tuple[str, str]], last: str) -> str
         ]
         bad = [case for outcome, case in mine if outcome != "PASSED"]
         if bad:
-            return f"{bad[0]} failed"
+            return f"{bad[0].partition('::')[2]} failed"
         if not mine:
             return f"no test of {node} passed: {last}"
     return ""
