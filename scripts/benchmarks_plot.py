@@ -32,7 +32,7 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
     place = 0.0
     for case in cases:
         panel.text(
-            low / 1.5, place, _short(case["name"], 62), weight="bold", va="center", fontsize=10
+            low / 1.5, place, _short(case["name"], 74), weight="bold", va="center", fontsize=9
         )
         place += 0.95
         for row in case["rows"]:
@@ -40,7 +40,9 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
             panel.plot([1, 1], [place + 0.02, place + 0.34], color="black", lw=1)
             place += 1
         place += 0.35
-    panel.set(xscale="log", xlim=(low / 1.5, high * 6), ylim=(place, -0.8), yticks=[])
+    panel.set(
+        xscale="log", xlim=(low / 1.5, high * (high / low) ** 0.22), ylim=(place, -0.8), yticks=[]
+    )
     panel.set_xlabel("CPU time, as times the fastest of ours (logarithmic)")
     for colour, label in ((OURS, "privagg"), (PEERS, "others"), (ESTIMATED, "extrapolated")):
         panel.barh(0, 0, left=1, color=colour, label=label)

@@ -8,7 +8,7 @@ from claims_list import Area, Claim, Value, tolerance
 
 _HEAD = """# Which claim is shown where
 
-Every figure below is stated by a paper, or by these pages, and was got by the command beside it.
+Every figure below is stated by a paper, or by these pages, and was got by a command under its table.
 `make claims` runs all of them (`make claims ONLY=sensor` an area or a single claim) and writes this
 page and `claims.json`; the list is `docs/claims/*.toml`. Tests hold that page, list and values
 belong together, and run some of the commands again.
@@ -16,7 +16,8 @@ belong together, and run some of the commands again.
 - **stated**: what the source says, or what was aimed at. A tolerance is ours.
 - **got**: the value of the last run. "passed" is of tests.
 - **holds**: a claim that does not is shown as such, with the reason under its table.
-- Commands print JSON; the value is in it. Files for a next command go to the folder `out`.
+- **command**: its number under the table. It prints JSON, and the value is in it; files for a next
+  command go to the folder `out`. Tests run with the extra `dev`.
 - Running times are not here: they are on the page of [benchmarks](benchmarks.md).
 
 """
@@ -65,24 +66,26 @@ def _area(area: Area, known: dict[str, Any]) -> str:
     if area.pages:
         pages = " · ".join(f"[{page.partition('.md')[0]}]({page})" for page in area.pages)
         text += f"More: {pages}\n\n"
-    head = ["claim", "source", "stated", "got", "holds", "shown by"]
-    rows = [_row(claim, known.get(claim.name)) for claim in area.claims]
+    head = ["claim", "source", "stated", "got", "holds", "command"]
+    commands = list(dict.fromkeys(command for claim in area.claims for command in claim.run))
+    rows = [_row(claim, known.get(claim.name), commands) for claim in area.claims]
     reasons = [
         f"- *{claim.says}*: {_reason(claim, known.get(claim.name))}"
         for claim in area.claims
         if _verdict(claim, known.get(claim.name)) not in {"yes", "not run"}
     ]
-    text += _table(head, rows, "llrrcl")
+    text += _table(head, rows, "llrrcr") + "\nCommands:\n\n"
+    text += "".join(f"{number}. `{line}`\n" for number, line in enumerate(commands, start=1))
     if reasons:
         text += "\nWhat does not hold, and why:\n\n" + "\n".join(reasons) + "\n"
     return text
 
 
-def _row(claim: Claim, kept: dict[str, Any] | None) -> list[str]:
-    commands = "<br>".join(f"`{command}`" for command in claim.run)
+def _row(claim: Claim, kept: dict[str, Any] | None, commands: list[str]) -> list[str]:
+    numbers = ", ".join(str(commands.index(command) + 1) for command in claim.run)
     got = "" if kept is None or kept["got"] is None else shown(kept["got"], claim.unit)
     stated = "" if claim.stated is None else _stated(claim)
-    return [claim.says, claim.source, stated, got, _verdict(claim, kept), commands]
+    return [claim.says, claim.source, stated, got, _verdict(claim, kept), numbers]
 
 
 def _stated(claim: Claim) -> str:
@@ -127,9 +130,9 @@ def _digits(value: float) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]], align: str) -> str:
-    """Return a Markdown table whose columns but the last are padded to one width."""
+    """Return a Markdown table whose columns are padded to one width."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(head) - 1)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     rule = {"l": "---", "r": "--:", "c": ":-:"}
     lines = [_line(cells[0], widths, align), _line([rule[kind] for kind in align], widths, align)]
     lines += [_line(row, widths, align) for row in cells[1:]]
@@ -139,6 +142,6 @@ def _table(head: list[str], rows: list[list[str]], align: str) -> str:
 def _line(cells: list[str], widths: list[int], align: str) -> str:
     padded = [
         cell.rjust(width) if kind == "r" else cell.ljust(width)
-        for cell, width, kind in zip(cells[:-1], widths, align[:-1], strict=True)
+        for cell, width, kind in zip(cells, widths, align, strict=True)
     ]
-    return "| " + " | ".join([*padded, cells[-1]]) + " |"
+    return "| " + " | ".join(padded) + " |"

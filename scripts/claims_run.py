@@ -22,7 +22,7 @@ OUT = ROOT / "out"
 
 PROGRAMS = {
     "privagg": ["-m", "privagg"],
-    "pytest": ["-m", "pytest", "-q", "-p", "no:cacheprovider"],
+    "pytest": ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "0"],
     "python": [],
 }
 GOOD = {0, 4, 5}
