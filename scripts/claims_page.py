@@ -8,7 +8,7 @@ from claims_list import Area, Claim, Value, tolerance
 
 _HEAD = """# Which claim is shown where
 
-Every figure below is stated by a paper, or by these pages, and was got by a command under its table.
+Every figure below is stated by a paper or by these pages, and was got by a command under its table.
 `make claims` runs all of them (`make claims ONLY=sensor` an area or a single claim) and writes this
 page and `claims.json`; the list is `docs/claims/*.toml`. Tests hold that page, list and values
 belong together, and run some of the commands again.
