@@ -14,6 +14,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,23 @@ def run(listed: list[Area], store: dict[str, Any], only: list[str], fast: bool, 
         raise SystemExit(f"no area and no claim is called {', '.join(only)}")
     known = start(chosen, jobs)
     began = time.monotonic()
-    for number, claim in enumerate(chosen, start=1):
+    for number, claim in enumerate(finishing(chosen, known), start=1):
         found = store["claims"][claim.name] = entry(claim, known)
         said = found["failed"] or f"{found['got']}, stated {claim.stated}"
         spent = time.monotonic() - began
         print(f"{number}/{len(chosen)} {claim.name}: {said} ({spent:.0f} s)", file=sys.stderr)
         write(listed, store)  # what was found stays, whatever comes next
     store["machine"] = machine()
+
+
+def finishing(claims: list[Claim], known: dict[str, Future[Any]]) -> Iterator[Claim]:
+    """Yield claims as their commands end."""
+    left = list(claims)
+    while left:
+        ready = [one for one in left if all(known[command].done() for command in one.run)]
+        yield from ready
+        left = [one for one in left if one not in ready]
+        time.sleep(0.2)
 
 
 def write(listed: list[Area], store: dict[str, Any]) -> None:

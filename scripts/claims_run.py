@@ -38,17 +38,19 @@ class Failed(Exception):
 def start(claims: Sequence[Claim], jobs: int) -> dict[str, Future[Any]]:
     """Begin the commands of claims, each once, `jobs` at a time, and return what they will give.
 
-    Tests with the same options share a process, a dozen commands in each: starting one takes longer
-    than most of them.
+    Quick tests with the same options share a process, a dozen commands in each: starting one takes
+    longer than most of them.
     """
     pool = ThreadPoolExecutor(jobs)
     known: dict[str, Future[Any]] = {}
     commands = list(dict.fromkeys(command for claim in claims for command in claim.run))
+    slow = {command for claim in claims if claim.slow for command in claim.run}
     tests = [command for command in commands if command.startswith("pytest ")]
-    batches = {
+    quick = [command for command in tests if command not in slow]
+    batches = {command: (command,) for command in tests} | {
         command: batch
-        for options in dict.fromkeys(test_options(command) for command in tests)
-        for batch in batched([one for one in tests if test_options(one) == options], 12)
+        for options in dict.fromkeys(test_options(command) for command in quick)
+        for batch in batched([one for one in quick if test_options(one) == options], 12)
         for command in batch
     }
     running: dict[tuple[str, ...], Future[dict[str, str]]] = {}
@@ -160,6 +162,10 @@ class _Part(Future[Any]):
     def __init__(self, batch: Future[dict[str, str]], command: str) -> None:
         super().__init__()
         self._batch, self._command = batch, command
+
+    def done(self) -> bool:
+        """Say whether the batch has ended."""
+        return self._batch.done()
 
     def result(self, timeout: float | None = None) -> str:
         """Wait for the batch."""
