@@ -41,7 +41,8 @@ PTX_VENV ?= .venv-ptx
 PTX_TOOLS := numba-cuda==0.30.4 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*' \
 	'nvidia-cuda-nvcc==13.0.*' pytest pytest-timeout
 
-.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check claims bench bench-peers clean
+.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check release-check claims bench \
+	bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,7 +54,8 @@ help:
 	@echo 'make golden       long golden runs'
 	@echo 'make ptx          compile every CUDA kernel in an environment of its own, without a device'
 	@echo 'make gpu          run the tests of the CUDA kernels on a device, with the extra gpu'
-	@echo 'make wheel-check  build, install elsewhere, import every module from there'
+	@echo 'make wheel-check  build, check contents, install elsewhere, import every module from there'
+	@echo 'make release-check  the same, and again with each extra: some ten minutes'
 	@echo 'make claims       reproduce every figure that the pages state, and write docs/claims.md'
 	@echo 'make bench        time ours beside peers, in an environment of theirs; write docs/benchmarks.md'
 	@echo 'make bench-peers  only install that environment'
@@ -114,16 +116,13 @@ gpu: dev
 	$(PIP) $(PIN) -e '.[gpu]'
 	$(PYTEST) $(MARKED) -m gpu tests/gpu $(PYTEST_ARGS)
 
-# The wheel is built from the source archive, so a file that either lacks is noticed. The second
-# environment has no extras and lies outside the checkout; -I keeps the checkout off the path.
+RELEASE_CHECK := $(PY) scripts/release_check.py $(if $(CONSTRAINTS),--constraints $(CONSTRAINTS))
+
 wheel-check: dev
-	rm -rf dist
-	$(PY) -m build --no-isolation --outdir dist . > /dev/null
-	@set -eu; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
-	  $(PYTHON) -m venv "$$away/venv"; \
-	  "$$away/venv/bin/python" -m pip install -qq --disable-pip-version-check $(PIN) dist/*.whl; \
-	  cd "$$away"; \
-	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
+	$(RELEASE_CHECK) --extra none
+
+release-check: dev
+	$(RELEASE_CHECK)
 
 $(PEERS_VENV)/.installed: $(REQUIREMENTS)
 	$(PYTHON) -m venv --clear $(PEERS_VENV)
