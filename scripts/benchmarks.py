@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks_page import render
+from benchmarks_page import compared, render
 
 ROOT = Path(__file__).resolve().parent.parent
 STORE, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "benchmarks.md"
@@ -202,7 +202,10 @@ def write(store: dict[str, Any]) -> None:
     STORE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(render(PARTS, kept), encoding="utf-8")
     for name, one in kept.items():
-        draw(one["cases"], ROOT / "docs" / "images" / f"bench-{name}.png")
+        picture = ROOT / "docs" / "images" / f"bench-{name}.png"
+        picture.unlink(missing_ok=True)
+        if compared(one["cases"]):
+            draw(one["cases"], picture)
 
 
 def main(words: list[str]) -> int:

@@ -41,6 +41,11 @@ def render(parts: Sequence[Part], store: dict[str, Any]) -> str:
     return text
 
 
+def compared(cases: Sequence[dict[str, Any]]) -> bool:
+    """Say whether anybody else takes part: else there is nothing to draw."""
+    return any(not row["who"].startswith("privagg") for case in cases for row in case["rows"])
+
+
 def _anchor(title: str) -> str:
     return "".join(sign for sign in title.lower() if sign.isalnum() or sign in " -").replace(
         " ", "-"
@@ -57,7 +62,8 @@ def _part(part: Part, one: dict[str, Any], others: set[str]) -> str:
         if name not in others
     )
     text += f". {versions}.\n" if versions else ".\n"
-    text += f"\n![{part.title}: CPU time as times ours](images/bench-{part.name}.png)\n"
+    if compared(one["cases"]):
+        text += f"\n![{part.title}: CPU time as times ours](images/bench-{part.name}.png)\n"
     absent = [name for name in part.peers if name not in one["versions"]]
     for number, case in enumerate(one["cases"]):
         rows = [_row(row) for row in case["rows"]]

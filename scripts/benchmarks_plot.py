@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from PIL import Image
 
-OURS, PEERS, ESTIMATED = "#2f6fab", "#d9772b", "#f0c199"
+OURS, PEERS, ESTIMATED, PLAN = "#2f6fab", "#d9772b", "#f0c199", "#9bbbdb"
 _WIDTH, _ROW = 6.0, 0.36  # inches; narrow, for a phone
 
 
@@ -43,6 +43,7 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
     panel.set(
         xscale="log", xlim=(low / 1.5, high * (high / low) ** 0.22), ylim=(place, -0.8), yticks=[]
     )
+    panel.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
     panel.set_xlabel("CPU time, as times the fastest of ours (logarithmic)")
     for colour, label in ((OURS, "privagg"), (PEERS, "others"), (ESTIMATED, "extrapolated")):
         panel.barh(0, 0, left=1, color=colour, label=label)
@@ -61,7 +62,9 @@ def _bar(panel: Any, row: dict[str, Any], place: float, left: float) -> None:
     if ratio is None:
         return
     colour = OURS if row["who"].startswith("privagg") else PEERS
-    if row["note"].startswith("extrapolated"):
+    if row["who"] == "plan":
+        colour = PLAN
+    elif row["note"].startswith("extrapolated"):
         colour = ESTIMATED
     panel.barh(place + 0.18, ratio - left, left=left, height=0.3, color=colour)
     text = f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"

@@ -3,7 +3,8 @@
 ``python scripts/claims.py run`` runs all (``--only AREA`` or ``--only NAME``, ``--fast``), writes
 ``docs/claims.json`` and renders ``docs/claims.md`` from it. ``render`` renders alone; ``--check``
 changes nothing and ends with 1 if the page is stale, a claim has no stored value, or one fails that
-is not known to; with ``--fast``, what takes long may have no value yet. The list is in ``docs/claims/*.toml``.
+is not known to; with ``--fast``, what takes long may have no value yet. The list is in
+``docs/claims/*.toml``.
 """
 
 from __future__ import annotations

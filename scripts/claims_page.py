@@ -55,8 +55,9 @@ def _summary(areas: list[Area], known: dict[str, Any]) -> str:
         verdicts = [_verdict(claim, known.get(claim.name)) for claim in area.claims]
         held, failed = verdicts.count("yes"), verdicts.count("**no**")
         title = f"[{area.title}](#{area.title.lower().replace(' ', '-')})"
-        rows.append([title, str(len(verdicts)), str(held), str(failed) if failed else ""])
-    return "\n" + _table(["area", "claims", "hold", "do not"], rows, "lrrr")
+        counts = [failed, verdicts.count("not run")]
+        rows.append([title, str(len(verdicts)), str(held), *(str(one or "") for one in counts)])
+    return "\n" + _table(["area", "claims", "hold", "do not", "not run"], rows, "lrrrr")
 
 
 def _area(area: Area, known: dict[str, Any]) -> str:
