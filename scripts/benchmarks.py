@@ -205,7 +205,7 @@ def write(store: dict[str, Any]) -> None:
         picture = ROOT / "docs" / "images" / f"bench-{name}.png"
         picture.unlink(missing_ok=True)
         if compared(one["cases"]):
-            draw(one["cases"], picture)
+            draw([case for case in one["cases"] if compared([case])], picture)
 
 
 def main(words: list[str]) -> int:

@@ -85,8 +85,9 @@ def _row(row: dict[str, Any]) -> list[str]:
 def _time(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= factor:
-            return f"{seconds / factor:,.3g} {unit}" if seconds < 1000 else f"{seconds:,.0f} s"
-    return f"{seconds / 1e-9:.3g} ns"
+            number = f"{seconds / factor:.3g}" if seconds < 1000 else f"{seconds:,.0f}"
+            return f"{number}\u00a0{unit}"
+    return f"{seconds / 1e-9:.3g}\u00a0ns"
 
 
 def _table(rows: list[list[str]], noted: bool) -> str:
