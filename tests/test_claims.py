@@ -15,7 +15,8 @@ import pytest
 from privagg.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "scripts"))  # its modules import each other
+# First on the path: other packages have modules of such names, too.
+sys.path.insert(0, str(ROOT / "scripts"))
 
 benchmarks, claims, claims_list, claims_page, claims_run = (
     importlib.import_module(name)
