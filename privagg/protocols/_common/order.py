@@ -13,7 +13,7 @@ from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols._common import checks
 from privagg.protocols._common.framing import TAG_BYTES, Agreed, Framed
 
-__all__ = ["Memory", "OrderedParty", "Receipt", "following", "with_repeats"]
+__all__ = ["Memory", "OrderedParty", "Receipt", "Round", "following", "with_repeats"]
 
 
 class Receipt(Enum):
@@ -22,6 +22,15 @@ class Receipt(Enum):
     ACCEPTED = "accepted"
     REPEATED = "repeated: the first one counts"
     LATE = "late: its round is closed, it was not looked at"
+
+
+class Round(Enum):
+    """Which round a server is collecting; the numbers are in the order of time."""
+
+    @property
+    def title(self) -> str:
+        """The round's name, as messages, transcripts and errors say it."""
+        return self.name.lower().replace("_", "-")
 
 
 class Memory(Protocol):
