@@ -254,9 +254,7 @@ class SampledAttributes(Collector):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         found = {}
         for (name, one), (users, sums) in zip(
             self._mechanisms.items(), self._parts(state.sums), strict=True

@@ -169,9 +169,7 @@ class FrequencyOracle(Mechanism):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         state.check_size(self.sums_size)
         if post is not None and (not isinstance(post, str) or post not in METHODS):
             raise UsageError("post", post, f"{', '.join(METHODS)} or None")

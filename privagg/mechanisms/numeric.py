@@ -155,9 +155,7 @@ class NumericMechanism(Mechanism):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         share = Fraction(1) if population else Fraction(0)
         return self.estimate_from(state, confidence, share, population)
 

@@ -8,7 +8,7 @@ who survived before they answer.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,16 +109,6 @@ class Client(order.OrderedParty[ClientMemory]):
     def state(self) -> ClientState:
         """What this client has done so far."""
         return self._memory.state
-
-    @property
-    def index(self) -> int | None:
-        """Index of this client in the round, once the server has said it."""
-        return self._memory.index
-
-    @property
-    def clipped(self) -> int:
-        """How many coordinates of the own input lay outside the clip; never sent to anyone."""
-        return self._memory.clipped
 
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pair from a fresh seed and advertise the public key.
@@ -302,13 +292,6 @@ class Client(order.OrderedParty[ClientMemory]):
             memory.forget_shares()
             return self._reply(message, CodedSum(tag=self._tag, bits=params.bits, elements=total))
 
-    def delivered(self) -> None:
-        """Release the last reply: the transport says that the server has it.
-
-        A later request for the same reply is an error.
-        """
-        self._memory.reply = None
-
     def dump_state(self) -> bytes:
         """Return the whole state, **secrets included**, so that another process can go on.
 
@@ -338,12 +321,6 @@ class Client(order.OrderedParty[ClientMemory]):
         client = cls(params, policy, identity=identity, entropy=entropy)
         client._memory = load(state, params)
         return client
-
-    def __repr__(self) -> str:
-        return f"Client(index={self.index}, state={self.state.value!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
     def _next(self, message: Framed[Any]) -> ClientState:
         return order.following(CLIENT_TABLES[self._params.threat], self._memory.state, message)

@@ -7,7 +7,7 @@ graph), by one implementation: the graph only decides who a client's peers are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,16 +114,6 @@ class Client(OrderedParty):
     def state(self) -> ClientState:
         """What this client has done so far."""
         return self._memory.state
-
-    @property
-    def index(self) -> int | None:
-        """Index of this client in the round, once the server has said it."""
-        return self._memory.index
-
-    @property
-    def clipped(self) -> int:
-        """How many coordinates of the own input lay outside the clip; never sent to anyone."""
-        return self._memory.clipped
 
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pairs c and s from fresh seeds and advertise the public keys.
@@ -394,14 +384,6 @@ class Client(OrderedParty):
                 UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),
             )
 
-    def delivered(self) -> None:
-        """Release the last reply: the transport says that the server has it.
-
-        A vector's memory is held no longer than needed. A later request for the same reply is an
-        error.
-        """
-        self._memory.reply = None
-
     def dump_state(self) -> bytes:
         """Return the whole state, **secrets included**, so that another process can go on.
 
@@ -431,12 +413,6 @@ class Client(OrderedParty):
         client = cls(params, policy, identity=identity, entropy=entropy)
         client._memory = load(state, params)
         return client
-
-    def __repr__(self) -> str:
-        return f"Client(index={self.index}, state={self.state.value!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)

@@ -19,7 +19,12 @@ from privagg._validate import proportion, whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
-from privagg.protocols._common.cohort import check_min_cohort, choice, two_are_honest
+from privagg.protocols._common.cohort import (
+    check_min_cohort,
+    choice,
+    declared_encoding,
+    two_are_honest,
+)
 from privagg.protocols.secagg import thresholds
 from privagg.protocols.secagg.identity import Directory, Roster
 from privagg.protocols.secagg.thresholds import Graph, Threat
@@ -213,20 +218,8 @@ class Params:
         graph = choice("graph", graph, Graph)
         suite = choice("prg", prg, Suite)
         _graph_fits_threat(graph, threat)
-        if weighted != (max_weight is not None):
-            raise UsageError(
-                "max_weight",
-                max_weight,
-                "a whole number with weighted=True, nothing without",
-                "Say the largest weight that a client may have, for example its example count.",
-            )
-        encoding = Encoding(
-            kind="integer" if clip is None else "float",
-            value_bits=value_bits,
-            signed=signed,
-            clip=clip,
-            weighted=weighted,
-            max_weight=1 if max_weight is None else max_weight,
+        encoding = declared_encoding(
+            value_bits, signed=signed, clip=clip, weighted=weighted, max_weight=max_weight
         )
         corrupt_clients = thresholds.corrupted(clients, corrupt)
         if graph is Graph.COMPLETE:
