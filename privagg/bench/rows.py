@@ -84,6 +84,11 @@ class Case:
 def sizes(**values: int) -> None:
     """Require integers from 1.
 
+    Parameters
+    ----------
+    **values : int
+        Numbers by the name of their argument.
+
     Raises
     ------
     UsageError

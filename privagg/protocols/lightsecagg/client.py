@@ -113,6 +113,11 @@ class Client(order.OrderedParty[ClientMemory]):
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pair from a fresh seed and advertise the public key.
 
+        Returns
+        -------
+        AdvertiseKeys
+            To be sent to the server.
+
         Raises
         ------
         PeerError
@@ -140,6 +145,11 @@ class Client(order.OrderedParty[ClientMemory]):
 
     def share_masks(self, roster: KeyRoster) -> ShareMasks:
         """Round 1: check the roster, draw a mask, encode it, and send each peer its coded share.
+
+        Returns
+        -------
+        ShareMasks
+            To be sent to the server.
 
         Raises
         ------
@@ -187,7 +197,7 @@ class Client(order.OrderedParty[ClientMemory]):
         ----------
         bundle : ShareBundle
             The coded shares that the server relays.
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             This client's numbers, as ``params.encoding`` declares them.
         weight : int
             This client's weight, 0 to ``max_weight``, where the round is weighted.
@@ -195,6 +205,10 @@ class Client(order.OrderedParty[ClientMemory]):
             Digest of the shared parameters that this client was given, 32 bytes
             (:func:`model_digest`), or empty. Only where messages are signed: this client then
             answers only for survivors that have signed the same.
+
+        Returns
+        -------
+        MaskedInput
 
         Raises
         ------
@@ -240,6 +254,11 @@ class Client(order.OrderedParty[ClientMemory]):
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.
 
+        Returns
+        -------
+        ConsistencySignature
+            To be sent to the server.
+
         Raises
         ------
         PeerError
@@ -266,6 +285,10 @@ class Client(order.OrderedParty[ClientMemory]):
         ----------
         message : SurvivorSet or SignatureSet
             The survivor set; where messages are signed, who signed it.
+
+        Returns
+        -------
+        CodedSum
 
         Raises
         ------

@@ -350,6 +350,15 @@ class CodedSum(Message):
 def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Message:
     """Read whatever message `data` is.
 
+    Parameters
+    ----------
+    data : bytes or memoryview
+        What was written; nothing in it is trusted.
+    params : Params
+        The parameters that all parties agreed on.
+    peer : str or int
+        Who sent it, for errors.
+
     Raises
     ------
     PeerError

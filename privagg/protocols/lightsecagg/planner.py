@@ -211,6 +211,10 @@ def compare(
     bandwidth : float
         Bytes a second of a client's connection.
 
+    Returns
+    -------
+    Comparison
+
     Raises
     ------
     UsageError

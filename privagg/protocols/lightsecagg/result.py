@@ -87,7 +87,37 @@ class Result(CountedBytes):
         model_bound: bool,
         insecure_seed: bool,
     ) -> Result:
-        """Compare the aggregate with the plain sum and put the pieces together."""
+        """Compare the aggregate with the plain sum and put the pieces together.
+
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        aggregate : Aggregate
+            What the encoding made of the sum.
+        structure : Structure
+            How the inputs were nested.
+        survivors : dict of str to tuple of int
+            Per round, who answered.
+        truth : Truth
+            The plain sum.
+        up : dict of str to (clients,) int64 array
+            Bytes that each client sent, by round.
+        down : dict of str to (clients,) int64 array
+            Bytes that each received.
+        seconds : dict
+            Seconds by party and round.
+        blame : tuple of Blame
+            What went wrong, and whose it may be.
+        model_bound : bool
+            Whether signatures bind the inputs to one model.
+        insecure_seed : bool
+            Whether a seed made the run repeatable.
+
+        Returns
+        -------
+        Result
+        """
         error, bound, right = compare(params.encoding, aggregate, truth)
         return cls(
             params=params,

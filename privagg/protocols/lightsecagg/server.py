@@ -68,6 +68,11 @@ class Server(CollectingServer[Phase, Message, Start, Aggregate]):
         messages are signed.
     entropy : Entropy
         Source of the session, and of the combinations by which answers are checked.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     _params: Params

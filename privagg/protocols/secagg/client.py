@@ -118,6 +118,10 @@ class Client(OrderedParty):
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pairs c and s from fresh seeds and advertise the public keys.
 
+        Returns
+        -------
+        AdvertiseKeys
+
         Raises
         ------
         PeerError
@@ -132,8 +136,7 @@ class Client(OrderedParty):
             identities = b"" if roster is None or not params.signed else roster.digest()
             context = derivations.context(params, start.session, start.round_number, identities)
             checks.same_round(start, context[: layout.TAG_BYTES])
-            memory.index = start.client
-            memory.context = context
+            memory.index, memory.context = start.client, context
             memory.cipher_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.mask_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.self_seed = self._entropy.take(derivations.SEED_BYTES)
@@ -151,6 +154,10 @@ class Client(OrderedParty):
 
     def commit_graph(self, request: GraphRequest) -> GraphCommitment:
         """Commit-graph (semi-malicious): with the keys fixed, commit to a part of the graph's seed.
+
+        Returns
+        -------
+        GraphCommitment
 
         Raises
         ------
@@ -174,6 +181,10 @@ class Client(OrderedParty):
     def reveal_graph(self, challenge: GraphChallenge) -> GraphReveal:
         """Reveal-graph (semi-malicious): with all commitments fixed, open this client's.
 
+        Returns
+        -------
+        GraphReveal
+
         Raises
         ------
         PeerError
@@ -194,6 +205,10 @@ class Client(OrderedParty):
 
     def share_keys(self, roster: KeyRoster) -> ShareKeys:
         """Round 1: check the roster, then share the seeds of s and of the self mask, encrypted.
+
+        Returns
+        -------
+        ShareKeys
 
         Raises
         ------
@@ -251,7 +266,7 @@ class Client(OrderedParty):
         ----------
         bundle : ShareBundle
             The ciphertexts that the server relays; they define U2.
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             This client's numbers, as ``params.encoding`` declares them.
         weight : int
             This client's weight, 0 to ``max_weight``, where the round is weighted.
@@ -262,6 +277,10 @@ class Client(OrderedParty):
         out : (MaskedInput.size(params),) uint8 array, optional
             Receives the encoded message, tile by tile, so that neither `vector` nor the message
             need fit in memory: both may be memory maps. After an error its bytes must not be sent.
+
+        Returns
+        -------
+        MaskedInput
 
         Raises
         ------
@@ -325,6 +344,10 @@ class Client(OrderedParty):
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.
 
+        Returns
+        -------
+        ConsistencySignature
+
         Raises
         ------
         PeerError
@@ -350,6 +373,10 @@ class Client(OrderedParty):
         message : SurvivorSet or SignatureSet
             The survivor set; where messages are signed, who signed it (complete graph), or which
             neighbours signed that they were told this client survived (sparse graph).
+
+        Returns
+        -------
+        UnmaskShares
 
         Raises
         ------

@@ -315,6 +315,11 @@ class Params:
         """Return how many clients could add their largest input before the sum wraps.
 
         Where it is meant to wrap, as many as there may be at all.
+
+        Raises
+        ------
+        CapacityError
+            If no client could.
         """
         if self.encoding.kind == "ring":
             return MAX_CLIENTS
@@ -341,6 +346,11 @@ class Policy:
         The identities of the clients allowed, by index: a :class:`Roster`, its Ed25519 public keys
         (32 bytes each), or another PKI behind the same methods. Required where the threat model has
         signatures; in a semi-honest round only their number is checked.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     min_cohort: int

@@ -76,6 +76,11 @@ class Server(CollectingServer[Phase, Message, Start, Aggregate]):
         Threads for unmasking. It changes speed only.
     agree, strip : callables, optional
         Work out pairs' seeds and add up masks elsewhere (:mod:`privagg.protocols.secagg.pairing`).
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     _params: Params

@@ -141,6 +141,13 @@ class InsecureMember(ClusterNode):
     def hear_seed(self, seed: Seed, origin: int) -> None:
         """Hear another member's seed.
 
+        Parameters
+        ----------
+        seed : Seed
+            Makes a run repeatable, from 0.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -159,6 +166,13 @@ class InsecureMember(ClusterNode):
 
     def hear_seeds(self, relay: SeedRelay, leader: int) -> None:
         """Take from what the leader sends on the seeds that were not heard.
+
+        Parameters
+        ----------
+        relay : SeedRelay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -195,6 +209,10 @@ class InsecureMember(ClusterNode):
     def redraw_seed(self) -> Seed:
         """Forget all seeds and announce a new one: what all members do if the old do not stand.
 
+        Returns
+        -------
+        Seed
+
         Raises
         ------
         Abort
@@ -214,6 +232,10 @@ class InsecureMember(ClusterNode):
 
     def share(self) -> PaperShares:
         """Share this member's numbers at the seeds of all.
+
+        Returns
+        -------
+        PaperShares
 
         Raises
         ------
@@ -265,6 +287,13 @@ class InsecureMember(ClusterNode):
     def receive(self, shares: PaperShares, origin: int) -> None:
         """Take this member's share out of another's bundle.
 
+        Parameters
+        ----------
+        shares : sequence of int
+            In the order of the weights.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -280,6 +309,13 @@ class InsecureMember(ClusterNode):
 
     def receive_relayed(self, relay: PaperRelay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
+
+        Parameters
+        ----------
+        relay : PaperRelay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -314,6 +350,11 @@ class InsecureMember(ClusterNode):
     def check(self) -> Redo | None:
         """``cpda-sen-checked``: check what this member holds; a failure is for all to hear.
 
+        Returns
+        -------
+        Redo or None
+            To be sent to all, if the check failed.
+
         Raises
         ------
         Abort
@@ -327,6 +368,13 @@ class InsecureMember(ClusterNode):
 
     def hear_redo(self, redo: Redo, origin: int) -> None:
         """``cpda-sen-checked``: forget all shares; :meth:`share` then draws again.
+
+        Parameters
+        ----------
+        redo : Redo
+            What the other member sent.
+        origin : int
+            Whose it is.
 
         Raises
         ------

@@ -97,6 +97,10 @@ class Member(ClusterNode):
         leader : int
             Who sent the roster.
 
+        Returns
+        -------
+        Shares or None
+
         Raises
         ------
         PeerError
@@ -132,6 +136,13 @@ class Member(ClusterNode):
     def receive(self, shares: Shares, origin: int) -> None:
         """Take this member's share out of another's bundle.
 
+        Parameters
+        ----------
+        shares : sequence of int
+            In the order of the weights.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -148,6 +159,13 @@ class Member(ClusterNode):
 
     def receive_relayed(self, relay: Relay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
+
+        Parameters
+        ----------
+        relay : Relay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -179,6 +197,15 @@ class Member(ClusterNode):
         """Threshold mode: say whose shares came; the same again if it was lost.
 
         What comes later is not said any more: a nonce seals one list.
+
+        Parameters
+        ----------
+        collector : int, optional
+            Who collects; the leader unless it died.
+
+        Returns
+        -------
+        Received
         """
         target = self._leader if collector is None else collector
         self._expect(Received, target)
@@ -190,6 +217,17 @@ class Member(ClusterNode):
 
     def confirm(self, message: SenderSet, collector: int | None = None) -> Echo:
         """Threshold mode: accept whose readings the sum is to hold, and tell all others which.
+
+        Parameters
+        ----------
+        message : SenderSet
+            What the leader sent.
+        collector : int, optional
+            Who collects; the leader unless it died.
+
+        Returns
+        -------
+        Echo
 
         Raises
         ------
@@ -218,6 +256,13 @@ class Member(ClusterNode):
     def hear_echo(self, echo: Echo, origin: int) -> None:
         """Threshold mode: hear which set another member was told.
 
+        Parameters
+        ----------
+        echo : Echo
+            What the other member sent.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -239,6 +284,11 @@ class Member(ClusterNode):
         """Give the sum of the shares held, or the masked numbers, to who collects.
 
         A successor of the leader gets the same numbers: nothing is shared anew.
+
+        Parameters
+        ----------
+        collector : int, optional
+            Who collects; the leader unless it died.
 
         Raises
         ------
