@@ -159,7 +159,7 @@ class Priors:
         epsilon : float
             What the earlier survey cost.
         floor : float
-            The part of the uniform distribution that is mixed in, 0 to 1.
+            Above 0, up to 1; see the class.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class InsecureLeader(_Collecting, InsecureMember):
         Parameters
         ----------
         origins : sequence of int
-            Positions in the roster.
+            Ids of members.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class InsecureLeader(_Collecting, InsecureMember):
         origin : int
             Whose it is.
         targets : list of int
-            Positions in the roster.
+            Ids of members.
 
         Raises
         ------

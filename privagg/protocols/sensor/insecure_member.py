@@ -15,7 +15,7 @@ import numpy as np
 
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, CapacityError, PeerError, UsageError
-from privagg.protocols.sensor import checks, checks_papers, faithful
+from privagg.protocols.sensor import bundles, checks, checks_papers, faithful
 from privagg.protocols.sensor.channel import Keyring
 from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.draws import Draws, FreshDraws
@@ -144,7 +144,7 @@ class InsecureMember(ClusterNode):
         Parameters
         ----------
         seed : Seed
-            Makes a run repeatable, from 0.
+            What it announced.
         origin : int
             Whose it is.
 
@@ -289,8 +289,8 @@ class InsecureMember(ClusterNode):
 
         Parameters
         ----------
-        shares : sequence of int
-            In the order of the weights.
+        shares : PaperShares
+            What it sent.
         origin : int
             Whose it is.
 
@@ -301,11 +301,8 @@ class InsecureMember(ClusterNode):
         """
         message_of(PaperShares, shares)
         self._expect(PaperShares, origin)
-        if origin not in self._members or origin == self.node:
-            raise PeerError(origin, "shares", "shares of a node outside the roster")
-        place, own = self._members.index(origin), self._members.index(self.node)
-        checks.one_item_each(shares.items, self._members, origin, "shares")
-        self._take(origin, self._opened(origin, shares.items[own - (own > place)]))
+        item = bundles.own_item(shares.items, self._members, origin, self.node)
+        self._take(origin, self._opened(origin, item))
 
     def receive_relayed(self, relay: PaperRelay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
@@ -324,11 +321,7 @@ class InsecureMember(ClusterNode):
         """
         message_of(PaperRelay, relay)
         self._expect(PaperRelay, leader)
-        if not 0 <= relay.position < len(self._members):
-            raise PeerError(leader, "shares", f"an origin outside {len(self._members)} members")
-        origin = self._members[relay.position]
-        if origin == self.node:
-            raise PeerError(leader, "shares", "this member's own items sent back to it")
+        origin = bundles.relayed_origin(relay.position, self._members, self.node, leader)
         opened = [self._opened(origin, item) for item in relay.items]
         self._take(origin, next((text for text in opened if text is not None), None))
 

@@ -103,7 +103,7 @@ class Leader(Admission, Member):
         origin : int
             Whose it is.
         targets : list of int
-            Positions in the roster.
+            Ids of members.
 
         Raises
         ------

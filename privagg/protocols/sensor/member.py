@@ -10,7 +10,7 @@ import numpy as np
 from privagg import field as fields
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError
-from privagg.protocols.sensor import checks, sound
+from privagg.protocols.sensor import bundles, checks, sound
 from privagg.protocols.sensor.channel import Keyring, MaskStream
 from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.messages import (
@@ -138,8 +138,8 @@ class Member(ClusterNode):
 
         Parameters
         ----------
-        shares : sequence of int
-            In the order of the weights.
+        shares : Shares
+            What it sent.
         origin : int
             Whose it is.
 
@@ -150,12 +150,8 @@ class Member(ClusterNode):
         """
         message_of(Shares, shares)
         self._expect(Shares, origin)
-        place = self._members.index(origin) if origin in self._members else -1
-        if place < 0 or origin == self.node:
-            raise PeerError(origin, "shares", "shares of a node outside the roster")
-        checks.one_item_each(shares.items, self._members, origin, "shares")
-        own = self._members.index(self.node)
-        self._take(origin, self._open(Shares, origin, shares.items[own - (own > place)]))
+        item = bundles.own_item(shares.items, self._members, origin, self.node)
+        self._take(origin, self._open(Shares, origin, item))
 
     def receive_relayed(self, relay: Relay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
@@ -174,11 +170,7 @@ class Member(ClusterNode):
         """
         message_of(Relay, relay)
         self._expect(Relay, leader)
-        if not 0 <= relay.position < len(self._members):
-            raise PeerError(leader, "shares", f"an origin outside {len(self._members)} members")
-        origin = self._members[relay.position]
-        if origin == self.node:
-            raise PeerError(leader, "shares", "this member's own items sent back to it")
+        origin = bundles.relayed_origin(relay.position, self._members, self.node, leader)
         kind = Echo if self._state is not MemberState.SHARED else Shares
         associated = self._echo_data(self._senders) if kind is Echo else self._digest
         for item in relay.items:
