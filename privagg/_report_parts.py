@@ -256,6 +256,11 @@ class Reference:
         Its entry in the legend.
     axis : {"x", "y"}
         The axis on which `value` lies.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     value: float

@@ -126,6 +126,11 @@ def batch(size: int, seed: int) -> tuple[Images, NDArray[np.int64]]:
         Natural images first, crops for what is missing.
     seed : int
         Of the choice, and of the crops' labels.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     rng = np.random.default_rng(seed)
     images, labels = np.zeros((0, 3, SIDE, SIDE), np.float32), np.zeros(0, np.int64)
@@ -163,7 +168,19 @@ class TwoLayers:
 
     @classmethod
     def drawn(cls, inputs: int, width: int, classes: int = 10, seed: int = 0) -> TwoLayers:
-        """Return an untrained network."""
+        """Return an untrained network.
+
+        Parameters
+        ----------
+        inputs : int
+            Numbers in an input.
+        width : int
+            Units of the hidden layer.
+        classes : int
+            How many classes.
+        seed : int
+            Makes a run repeatable, from 0.
+        """
         rng = np.random.default_rng([seed, inputs, width])
 
         def uniform(fan: int, *shape: int) -> Images:
@@ -179,7 +196,15 @@ class TwoLayers:
     def gradients(
         self, images: Images, labels: NDArray[np.int64]
     ) -> tuple[Images, Images, Images, Images]:
-        """Return the gradients of the four parameters, in float32 as a client computes them."""
+        """Return the gradients of the four parameters, in float32 as a client computes them.
+
+        Parameters
+        ----------
+        images : (n, inputs) float32 array
+            A flat image in each row.
+        labels : (n,) int64 array
+            Their classes.
+        """
         columns, errors, hidden = self.signals(images, labels)
         return columns.T @ images, columns.sum(0), errors.T @ hidden, errors.sum(0)
 
@@ -187,6 +212,13 @@ class TwoLayers:
         """Return per input the gradients of the first outputs and of the logits, and the features.
 
         Shapes (B, h), (B, classes) and (B, h); those of the gradients are divided by B.
+
+        Parameters
+        ----------
+        images : (n, inputs) float32 array
+            A flat image in each row.
+        labels : (n,) int64 array
+            Their classes.
         """
         outputs = images @ self.weights.T + self.biases
         hidden = np.maximum(outputs, 0)

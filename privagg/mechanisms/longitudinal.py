@@ -7,6 +7,9 @@ at most min(permanent, t epsilon). A value that changes gets another permanent a
 budgets of the different answers add up: over all values with L-GRR and L-OSUE (k of them), over the
 cells of a hash function with LOLOHA (g), over the sampled buckets with dBitFlip (d + 1).
 :meth:`Longitudinal.spent` says what each respondent has spent so far.
+
+Source of the two steps: Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014; of L-GRR and L-OSUE:
+Arcolezi et al., Digital Communications and Networks, 2022.
 """
 
 from __future__ import annotations
@@ -130,7 +133,13 @@ class Longitudinal(FrequencyOracle):
         return self._memory(int(respondents), fixed, draws)
 
     def load_memory(self, data: bytes) -> Memory:
-        """Read a memory that :meth:`Memory.dump_state` wrote."""
+        """Read a memory that :meth:`Memory.dump_state` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+            What was written; nothing in it is trusted.
+        """
         return Memory.load_state(data, self.digest)
 
     def report(
@@ -254,6 +263,15 @@ class LGRR(Longitudinal, PureOracle):
     third symbol; for more than two values it adds more noise than epsilon asks for.
 
     Parameters, guarantee and errors as for :class:`Longitudinal`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see the module.
+    permanent : float, optional
+        Epsilon of the permanent answer by itself; see the module.
     """
 
     name = "l-grr"
@@ -324,6 +342,15 @@ class LOSUE(Longitudinal, PureOracle):
     With p = 1/2 in the first step one report alone is exactly that of OUE. Source: as for
     :class:`LGRR`. Best for many values. Parameters, guarantee and errors as for
     :class:`Longitudinal`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see the module.
+    permanent : float, optional
+        Epsilon of the permanent answer by itself; see the module.
     """
 
     name = "l-osue"

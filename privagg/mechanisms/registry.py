@@ -62,6 +62,17 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}
 def make(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
     """Build a mechanism by its name.
 
+    Parameters
+    ----------
+    name : str
+        One of :data:`MECHANISMS`.
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report.
+    **options : Any
+        Of the mechanism.
+
     Raises
     ------
     UsageError
@@ -80,6 +91,11 @@ def make(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism
 
 def mechanism_from(table: Mapping[str, Any]) -> Mechanism:
     """Build the mechanism that :meth:`Mechanism.describe` described.
+
+    Parameters
+    ----------
+    table : mapping of str
+        As written.
 
     Raises
     ------

@@ -140,3 +140,15 @@ def ask(run, capsys):
         return code, json.loads(streams.out), streams.err
 
     return call
+
+
+@pytest.fixture
+def ldp(ask):
+    """Run a command of `privagg ldp`; it has to end with `code`."""
+
+    def call(*args, code=0):
+        found, data, err = ask("ldp", *args)
+        assert found == code, err
+        return data if code == 0 else data["error"]
+
+    return call
