@@ -28,7 +28,7 @@ KNOWLEDGE = ("marginals", "estimates", "nothing")
 @click.option(
     "--values",
     type=click.IntRange(2, 4096),
-    metavar="K",
+    metavar="INT",
     help="Attack every frequency oracle over so many values.",
 )
 @click.option("--oracles", metavar="A,B,...", help="With --values: only these.")

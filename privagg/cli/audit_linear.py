@@ -74,10 +74,26 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     help="How the file is laid out.",
 )
 @click.option(
-    "--client-column", default="client", show_default=True, help="Names of clients, in a list."
+    "--client-column",
+    default="client",
+    show_default=True,
+    metavar="COLUMN",
+    help="Names of clients, in a list.",
 )
-@click.option("--round-column", default="round", show_default=True, help="Names of rounds.")
-@click.option("--weight-column", default="weight", show_default=True, help="Weights, in a list.")
+@click.option(
+    "--round-column",
+    default="round",
+    show_default=True,
+    metavar="COLUMN",
+    help="Names of rounds.",
+)
+@click.option(
+    "--weight-column",
+    default="weight",
+    show_default=True,
+    metavar="COLUMN",
+    help="Weights, in a list.",
+)
 @click.option(
     "--header/--no-header",
     default=None,
@@ -157,6 +173,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
+    metavar="SECONDS",
     help="Time limit of one program, with --sums; there are two for each input or client.",
 )
 @click.option(
@@ -174,7 +191,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "--links",
     multiple=True,
     metavar="A-B",
-    help="Of --sensor-transcript: whose keys are known, such as 1-2 (repeat it, or use commas).",
+    help="Of --sensor-transcript: whose keys are known, such as 1-2,3-4; may be repeated.",
 )
 @click.option(
     "--eavesdropper", is_flag=True, help="Of --sensor-transcript: all clear traffic is heard."

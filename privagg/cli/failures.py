@@ -15,7 +15,7 @@ import rich_click as click
 from privagg.cli.lazy import NoCommand
 from privagg.errors import Abort, PeerError, PrivaggError, UsageError
 
-__all__ = ["ExitCode", "State", "Terminated", "as_json", "exit_code", "show"]
+__all__ = ["ExitCode", "State", "Terminated", "as_json", "exit_code", "failed_in", "show"]
 
 
 class ExitCode(IntEnum):
@@ -91,7 +91,7 @@ def as_json(error: BaseException, state: State) -> dict[str, Any]:
         case Abort():
             fields |= {"reason": error.reason, "alive": error.alive, "needed": error.needed}
         case click.BadParameter() if error.param is not None:
-            fields |= {"argument": error.param.name}
+            fields |= {"argument": _flag(error.param)}
     return {"error": fields}
 
 
@@ -215,14 +215,24 @@ def _flags(state: State) -> dict[str, str]:
     flags: dict[str, str] = dict(getattr(command, "library_names", {}))
     for param in command.params:
         if param.name is not None and param.name not in flags:
-            option = isinstance(param, click.Option)
-            flags[param.name] = max(param.opts, key=len) if option else param.human_readable_name
+            flags[param.name] = _flag(param)
     return flags
 
 
-def _command_path(error: BaseException, state: State) -> str:
+def _flag(param: click.Parameter) -> str:
+    option = isinstance(param, click.Option)
+    return max(param.opts, key=len) if option else param.human_readable_name
+
+
+def failed_in(error: BaseException, state: State) -> click.Context | None:
+    """Return the context of the command that `error` ended, if any had begun."""
     context = getattr(error, "ctx", None) or state.context
-    return context.command_path if isinstance(context, click.Context) else "privagg"
+    return context if isinstance(context, click.Context) else None
+
+
+def _command_path(error: BaseException, state: State) -> str:
+    context = failed_in(error, state)
+    return "privagg" if context is None else context.command_path
 
 
 def _printable(text: str) -> str:
