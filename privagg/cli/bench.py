@@ -150,7 +150,7 @@ def _field_on_cuda(options: Options, values: dict[str, Any]) -> None:
     ],
     plots=True,
     library_names={"dims": "--dim"},
-    aliases={"--dropped": "--dropout"},
+    former_names={"--dropped": "--dropout"},
 )
 @_count("--clients", [100], "Size of the cohort; may be repeated.", multiple=True)
 @_count("--dim", [100_000], "Numbers per client; may be repeated.", multiple=True)
@@ -350,7 +350,7 @@ def locational_command(options: Options, mechanism: tuple[str, ...], **values: A
         "privagg bench attacks --case 32x256 --runs 1 --published --json",
     ],
     library_names={"cases": "--case"},
-    aliases={"--seeds": "--runs", "--budget": "--seconds"},
+    former_names={"--seeds": "--runs", "--budget": "--seconds"},
 )
 @click.option(
     "--case",

@@ -81,23 +81,31 @@ class Command(click.RichCommand):
     ----------
     library_names : dict of str to str
         What libraries call its options, where that is not the option's own name.
-    aliases : dict of str to str
+    former_names : dict of str to str
         Former names of options, and what they are called now: still taken, and not in the help.
     """
 
     library_names: Mapping[str, str] = {}
-    aliases: Mapping[str, str] = {}
+    former_names: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the context, put today's names in the place of former ones, then parse."""
         state = ctx.find_object(State)
         if state is not None:
             state.context = ctx
+        self._name_variables(ctx.auto_envvar_prefix)
         return super().parse_args(ctx, [self._named(word) for word in args])
+
+    def _name_variables(self, prefix: str | None) -> None:
+        """Read each option from the variable that its flag names, whatever the parameter's name."""
+        for param in self.params:
+            flag = max(param.opts, key=len)
+            if prefix and flag.startswith("--") and param.envvar is None:
+                param.envvar = f"{prefix}_{flag[2:].replace('-', '_').upper()}"
 
     def _named(self, word: str) -> str:
         flag, equals, value = word.partition("=")
-        return self.aliases[flag] + equals + value if flag in self.aliases else word
+        return self.former_names[flag] + equals + value if flag in self.former_names else word
 
 
 def command(
@@ -106,7 +114,7 @@ def command(
     examples: Sequence[str] = (),
     plots: bool = False,
     library_names: Mapping[str, str] | None = None,
-    aliases: Mapping[str, str] | None = None,
+    former_names: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], click.RichCommand]:
     """Make a function a command with the options that every command has.
 
@@ -123,7 +131,7 @@ def command(
         Whether its report has pictures: then there are ``--report`` and ``--plot`` too.
     library_names : mapping of str to str, optional
         What libraries call its options in their errors, where that is not the option's own name.
-    aliases : mapping of str to str, optional
+    former_names : mapping of str to str, optional
         Former names of options, and what they are called now.
     """
 
@@ -155,7 +163,7 @@ def command(
         text = "\n\n".join(part for part in (summary, first, rest) if part)
         made = click.command(name, cls=Command, help=text)(with_options)
         made.library_names = library_names or {}
-        made.aliases = aliases or {}
+        made.former_names = former_names or {}
         for param in made.params:
             _say_what_it_takes(param)
         return made

@@ -89,7 +89,7 @@ def _options(command: click.Command) -> dict[str, click.Option]:
             for flag in param.opts:
                 if flag.startswith("--"):
                     named[flag.removeprefix("--")] = param
-    for former, flag in getattr(command, "aliases", {}).items():
+    for former, flag in getattr(command, "former_names", {}).items():
         named[former.removeprefix("--")] = named[flag.removeprefix("--")]
     return named
 

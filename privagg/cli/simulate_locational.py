@@ -40,7 +40,7 @@ _NOT_EVALUATED = {
         " --value cases:int[0,20] --epsilon 1 --out cases.csv",
     ],
     plots=True,
-    aliases={"--missing": "--unknown"},
+    former_names={"--missing": "--unknown"},
 )
 @click.option(
     "--input",
