@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 
 import rich_click as click
-from click import get_current_context
-from click.core import ParameterSource
 
+from privagg.cli._unused import refuse_unused
 from privagg.cli.common import Options, command, emit, note, progress, seed_option, warn
 from privagg.errors import UsageError
 
@@ -242,7 +240,7 @@ def linear(
     what a coalition learns of it, and how few nodes learn another's reading.
     """
     if sensor_transcript is not None:
-        _unused(_OF_LOG, "with --sensor-transcript")
+        refuse_unused(_OF_LOG, "with --sensor-transcript")
         from privagg.cli import _audit_linear_sensor
 
         _audit_linear_sensor.audit(
@@ -254,7 +252,7 @@ def linear(
             options=options,
         )
         return
-    _unused(_OF_SENSOR, "without --sensor-transcript")
+    refuse_unused(_OF_SENSOR, "without --sensor-transcript")
     from privagg import entropy
     from privagg.attacks import linear as attack
     from privagg.cli import _audit_linear_counts, _audit_linear_log, _audit_linear_report
@@ -361,17 +359,8 @@ def _check(
     if sums is None:
         unused |= dict.fromkeys(_OF_SUMS, "without --sums")
     for name, where in unused.items():
-        _unused((name,), where)
+        refuse_unused((name,), where)
     if counts is not None and sums is None:
         raise UsageError("--sums", "not given", "the rounds' vectors, beside --counts")
     if counts is not None and interval is None:
         raise UsageError("--interval", "not given", "rounds in an interval of --counts")
-
-
-def _unused(names: Iterable[str], where: str) -> None:
-    """Refuse options that were given and would have no effect."""
-    source = get_current_context().get_parameter_source
-    for name in names:
-        if source(name) is not ParameterSource.DEFAULT:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(flag, f"given {where}", "nothing there: it would have no effect")

@@ -17,6 +17,7 @@ The result alone goes to stdout, all else to stderr.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,8 @@ Step: TypeAlias = Callable[[str, int, int], None]
 _SILENCE = 30.0
 """Seconds without a line after which a phase that goes on says how far it is."""
 
+_WORD = 2**63
+
 _PIPED_WIDTH = 10_000
 """Into a file or a pipe, lines are as long as they are: nothing is wrapped."""
 
@@ -94,7 +97,10 @@ class Command(click.RichCommand):
         if state is not None:
             state.context = ctx
         self._name_variables(ctx.auto_envvar_prefix)
-        return super().parse_args(ctx, [self._named(word) for word in args])
+        rest = super().parse_args(ctx, [self._named(word) for word in args])
+        for param in self.params:
+            _check_number(param, ctx.params.get(param.name or ""))
+        return rest
 
     def _name_variables(self, prefix: str | None) -> None:
         """Read each option from the variable that its flag names, whatever the parameter's name."""
@@ -169,6 +175,21 @@ def command(
         return made
 
     return decorate
+
+
+def _check_number(param: click.Parameter, value: object) -> None:
+    """Refuse what lies in no range: NaN passes every comparison, and machines count in words."""
+    if isinstance(value, tuple):
+        for one in value:
+            _check_number(param, one)
+    elif isinstance(value, float) and math.isnan(value):
+        raise UsageError(max(param.opts, key=len), value, "a number")
+    elif (
+        isinstance(value, int)
+        and not -_WORD <= value < _WORD
+        and getattr(param.type, "max", None) is None  # seeds have a range of their own
+    ):
+        raise UsageError(max(param.opts, key=len), value, "whole numbers of 63 bits")
 
 
 def _say_what_it_takes(param: click.Parameter) -> None:

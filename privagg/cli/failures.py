@@ -6,7 +6,9 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any
 
@@ -160,14 +162,26 @@ def _message(error: BaseException, state: State) -> str:
             return "stopped before a result."
         case UsageError():
             argument, allowed, hint = _in_options(error, state)
+            hint = hint or _near(error.found, re.split(r", | or ", allowed))
             return f"{argument}: found {error.found}; allowed: {allowed}.{' ' * bool(hint)}{hint}"
         case PrivaggError():
             return str(error)
+        case click.BadParameter() if isinstance(getattr(error.param, "type", None), click.Choice):
+            said = error.format_message()
+            found = re.search(r"'([^']*)' is not one of", said)
+            near = _near(found[1], list(error.param.type.choices)) if found else ""
+            return f"{said}{' ' * bool(near)}{near}"
         case click.ClickException():
             return error.format_message()
         case OSError() if error.filename is not None:
             return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _near(found: str, names: Sequence[str]) -> str:
+    """Return a question for the name that was probably meant; nothing where none is near."""
+    near = get_close_matches(found, [name for name in names if name.isascii()], n=1, cutoff=0.7)
+    return f"Did you mean {near[0]!r}?" if near and near[0] != found else ""
 
 
 def _next_step(error: BaseException, state: State) -> str:

@@ -82,7 +82,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "columns",
     multiple=True,
     metavar="COLUMN",
-    help="Of --data or of a table; may be repeated.",
+    help="Of a table; may be repeated.",
 )
 @round_options
 @privacy_options

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: exit code 130, no file, no process, no traceback. SIGTERM: the same, 143."""
+"""Ctrl-C at any moment: exit code 130, no file, no process, no traceback; SIGTERM: 143."""
 
 from __future__ import annotations
 
