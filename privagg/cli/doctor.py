@@ -85,13 +85,14 @@ def _report() -> Report:
         "gpu": _gpu(),
         "mask_stream": _mask_stream(),
     }
-    data["faster"] = _faster(data)
+    faster = _faster(data)
+    data["faster"] = faster
     return Report(
         title=f"privagg {__version__} on Python {platform.python_version()}",
         data=data,
         tables=_tables(data, core, extras),
         notes=[
-            *(f"Faster: {line}" for line in data["faster"]),
+            *(f"Faster: {line}" for line in faster),
             *(
                 f"Extra {extra!r} is not installed: pip install 'privagg[{extra}]' "
                 f"({_BRINGS[extra]})"
@@ -172,9 +173,9 @@ def _kernels_in(folder: str | None) -> int:
 
 
 def _numba_threads() -> int:
-    import numba
+    from numba import get_num_threads
 
-    return int(numba.config.NUMBA_NUM_THREADS)
+    return int(get_num_threads())
 
 
 def _kept_line(jit: dict[str, Any]) -> str:

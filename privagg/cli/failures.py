@@ -166,16 +166,22 @@ def _message(error: BaseException, state: State) -> str:
             return f"{argument}: found {error.found}; allowed: {allowed}.{' ' * bool(hint)}{hint}"
         case PrivaggError():
             return str(error)
-        case click.BadParameter() if isinstance(getattr(error.param, "type", None), click.Choice):
-            said = error.format_message()
-            found = re.search(r"'([^']*)' is not one of", said)
-            near = _near(found[1], list(error.param.type.choices)) if found else ""
-            return f"{said}{' ' * bool(near)}{near}"
+        case click.BadParameter() if error.param is not None:
+            return _suggesting(error.format_message(), error.param)
         case click.ClickException():
             return error.format_message()
         case OSError() if error.filename is not None:
             return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _suggesting(said: str, param: click.Parameter) -> str:
+    """Return what click says of a wrong choice, with the name that was probably meant."""
+    found = re.search(r"'([^']*)' is not one of", said)
+    if found is None or not isinstance(param.type, click.Choice):
+        return said
+    near = _near(found[1], list(param.type.choices))
+    return f"{said}{' ' * bool(near)}{near}"
 
 
 def _near(found: str, names: Sequence[str]) -> str:
