@@ -106,7 +106,9 @@ class Command(click.RichCommand):
         """Read each option from the variable that its flag names, whatever the parameter's name."""
         for param in self.params:
             flag = max(param.opts, key=len)
-            if prefix and flag.startswith("--") and param.envvar is None:
+            # What may hold a secret says that it is never read from the environment.
+            wanted = isinstance(param, click.Option) and param.allow_from_autoenv
+            if prefix and wanted and flag.startswith("--") and param.envvar is None:
                 param.envvar = f"{prefix}_{flag[2:].replace('-', '_').upper()}"
 
     def _named(self, word: str) -> str:
