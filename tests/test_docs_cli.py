@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from doc_pages import CLI_PAGE, ROOT, SECAGG_PAGE, code_blocks, first_cells, section
 
+from privagg.cli.envelope import KEYS
 from privagg.cli.failures import ExitCode
 from privagg.cli.main import COMMANDS, run
 from privagg.protocols import secagg
@@ -106,7 +107,7 @@ def test_json_keys_of_sensor_networks_are_documented(words):
     text = section(CLI_PAGE, f"## `privagg {words[0]} sensor`")
     cells = first_cells("| key |" + text.split("| key |")[1])
     keys = json.loads(output)
-    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(keys) - {"schema_version"}
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(keys) - set(KEYS)
 
 
 def all_keys(value):
@@ -134,7 +135,7 @@ def test_json_keys_of_responses_are_documented(line, values, tmp_path, capsys):
     rows = "".join(f"{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(60))
     (tmp_path / "people.csv").write_text(f"x,y\n{rows}", encoding="utf-8")
     words = line.split() + ([str(tmp_path / "people.csv")] if line.endswith("--input") else [])
-    keys = all_keys(answer(capsys, words)) - {"schema_version"}
+    keys = all_keys(answer(capsys, words)) - set(KEYS)
     text = section(CLI_PAGE, f"## `privagg {words[0]} responses`").split("Keys of `--json`:")[1]
     assert set(re.findall(r"`(\w+)`", text)) - values == keys
 
@@ -146,8 +147,8 @@ def test_json_keys_of_audits_of_bags_are_documented(tmp_path, capsys):
     page = (ROOT / "docs" / "audit-responses.md").read_text(encoding="utf-8")
     text = section(page, "## Keys of `--json`")
     cells = " ".join(first_cells(text))
-    assert set(re.findall(r"`(\w+)`", cells)) == set(found) - {"schema_version"}
-    assert all_keys(found) - {"schema_version"} <= set(re.findall(r"`(\w+)`", text))
+    assert set(re.findall(r"`(\w+)`", cells)) == set(found) - set(KEYS)
+    assert all_keys(found) - set(KEYS) <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_configuration_example_is_toml_of_the_command():
