@@ -1,0 +1,59 @@
+"""The kit of protocols: ours pass it, in every threat model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privagg.errors import UsageError
+from privagg.protocols import lightsecagg, secagg
+from privagg.testing import PROTOCOL_CHECKS, check_protocol
+from privagg.testing.adapters import LightSecAgg, SecAgg
+
+FEW = {"corrupt": 0.0, "dropout": 0.0, "min_cohort": 2, "dim": 2}
+RING = {"graph": "sparse", "neighbours": 2, "sigma": 1, "eta": 1}
+SECAGG = {
+    "semi-honest": {"clients": 4, "threshold": 2},
+    "ring": {"clients": 5, "threshold": 2, **RING},
+    "active": {"clients": 4, "threshold": 3, "threat": "active"},
+    "drawn": {"clients": 5, "threshold": 2, "threat": "semi-malicious", **RING},
+}
+LIES = {"active": ["keys-replaced", "holder-of-one-wrong-share"]}
+"""All of them are told in test_secagg_kit; here they show that the kit is reached."""
+
+
+def inputs(params):
+    return np.random.default_rng(3).integers(0, 9, (params.clients, params.dim))
+
+
+def check(protocol):
+    found = check_protocol(protocol, schedules=30, mutations=400)
+    assert found.ok
+    assert [one.name for one in found.checks] == list(PROTOCOL_CHECKS)
+    return {one.name for one in found.skipped}
+
+
+@pytest.mark.parametrize("name", SECAGG)
+def test_secagg(name):
+    params = secagg.Params.recommend(**FEW, **SECAGG[name])
+    lies = LIES.get(name, ())
+    assert check(SecAgg(params, inputs(params), lies)) == (set() if lies else {"lies"})
+
+
+@pytest.mark.parametrize("threat", ["semi-honest", "active"])
+def test_lightsecagg(threat):
+    least = {"semi-honest": 2, "active": 3}[threat]
+    params = lightsecagg.Params.recommend(**FEW, clients=4, threshold=least, threat=threat)
+    assert check(LightSecAgg(params, inputs(params))) == {"lies"}
+
+
+def test_arguments_of_the_kit():
+    with pytest.raises(UsageError, match="protocol"):
+        check_protocol(3)
+    params = secagg.Params.recommend(**FEW, **SECAGG["semi-honest"])
+    with pytest.raises(UsageError, match="vectors"):
+        SecAgg(params, np.zeros((3, 2)))
+    protocol = SecAgg(params, inputs(params))
+    for options in ({"seed": -1}, {"schedules": 0}, {"mutations": True}, {"only": ["none"]}):
+        with pytest.raises(UsageError):
+            check_protocol(protocol, **options)
