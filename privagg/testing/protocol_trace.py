@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from privagg.entropy import from_seed
 from privagg.testing.protocol_contract import Envelope, Protocol, Run, Sum, play
 
@@ -43,6 +45,12 @@ class Trace:
     def other(self) -> list[Envelope]:
         """All messages of such a run from another seed."""
         return play(self.protocol, self.start(1))
+
+    def as_before(self, found: Sum) -> bool:
+        """Say whether a run ended as the honest one did."""
+        before = self.honest[1]
+        same = np.array_equal(np.asarray(found.aggregate), np.asarray(before.aggregate))
+        return same and set(found.contributors) == set(before.contributors)
 
     @property
     def said(self) -> list[Envelope]:
