@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from privagg import keys
 from privagg.entropy import Entropy
 from privagg.errors import UsageError
-from privagg.protocols import lightsecagg, secagg
+from privagg.protocols import additive, lightsecagg, secagg
 from privagg.protocols.lightsecagg import messages as lightsecagg_messages
 from privagg.protocols.lightsecagg.states import SEQUENCES as LIGHTSECAGG_SEQUENCES
 from privagg.protocols.secagg import messages as secagg_messages
 from privagg.protocols.secagg.states import SEQUENCES as SECAGG_SEQUENCES
 from privagg.testing.protocol_contract import Envelope, Party, Protocol, Run, Sum
 
-__all__ = ["LightSecAgg", "SecAgg"]
+__all__ = ["Additive", "LightSecAgg", "SecAgg"]
 
 _SERVER = "server"
+_LEADER = "leader"
 
 
 class _ClientServer(Protocol):
@@ -205,3 +206,111 @@ class LightSecAgg(_ClientServer):
     def policy(self) -> Any:
         """Return the policy of the parameters themselves."""
         return lightsecagg.policy_of(self.params, self.roster)
+
+
+class Additive(Protocol):
+    """:mod:`privagg.protocols.additive`.
+
+    Parameters
+    ----------
+    params : privagg.protocols.additive.Params
+        What all have agreed on.
+    vectors : (n, dim) array
+        The clients' inputs.
+
+    Attributes
+    ----------
+    client, helper, leader : type
+        The parties under test; a subclass may name others.
+    """
+
+    name = "additive"
+    rounds = additive.ROUNDS
+    client: type[Any] = additive.Client
+    helper: type[Any] = additive.Helper
+    leader: type[Any] = additive.Leader
+
+    def __init__(self, params: additive.Params, vectors: Any) -> None:
+        self.params, self.vectors = params, np.asarray(vectors)
+        if len(self.vectors) != params.clients:
+            raise UsageError("vectors", f"{len(self.vectors)} rows", f"{params.clients} rows")
+        self.clients = tuple(range(params.clients))
+
+    def start(self, entropy: Entropy) -> Run:
+        """Return a run of these parameters, in a session of its own."""
+        return _AdditiveRun(self, entropy)
+
+    def decode(self, envelope: Envelope) -> Any:
+        """Decode any message of the protocol."""
+        return additive.decode(envelope.data, self.params, peer=envelope.sender)
+
+    def expected(self, contributors: tuple[int, ...]) -> NDArray[Any]:
+        """Return the plain sum."""
+        return np.asarray(self.vectors[list(contributors)].sum(axis=0), np.uint64)
+
+
+class _AdditiveRun(Run):
+    def __init__(self, protocol: Additive, entropy: Entropy) -> None:
+        self._protocol, self._entropy = protocol, entropy
+        params, self._session = protocol.params, entropy.take(additive.SESSION_BYTES)
+        self._helpers = [f"helper {at}" for at in range(params.helpers)]
+        self.parties: dict[Party, Any] = {_LEADER: protocol.leader(params, self._session)}
+        for name in self._helpers:
+            self.parties[name] = protocol.helper(params, self._session)
+        for index in protocol.clients:
+            source = entropy.spawn(f"client/{index}")
+            self.parties[index] = protocol.client(params, self._session, index, entropy=source)
+        self._openings = iter((self._seeds, self._holders, self._asked, self._cohort))
+
+    def due(self) -> list[Envelope]:
+        opening = next(self._openings, None)
+        return [] if opening is None else opening()
+
+    def _seeds(self) -> list[Envelope]:
+        return [
+            Envelope(index, helper, "share-seeds", share.encode())
+            for index in self._protocol.clients
+            for helper, share in zip(self._helpers, self.parties[index].share_seeds(), strict=True)
+        ]
+
+    def _holders(self) -> list[Envelope]:
+        return [
+            Envelope(name, _LEADER, "share-seeds", self.parties[name].holders().encode())
+            for name in self._helpers
+        ]
+
+    def _asked(self) -> list[Envelope]:
+        message = self.parties[_LEADER].ask_inputs()
+        members = np.flatnonzero(message.members).tolist()
+        return [Envelope(_LEADER, who, "masked-input", message.encode()) for who in members]
+
+    def _cohort(self) -> list[Envelope]:
+        data = self.parties[_LEADER].ask_masks().encode()
+        return [Envelope(_LEADER, name, "sum-masks", data) for name in self._helpers]
+
+    def handle(self, envelope: Envelope) -> list[Envelope]:
+        message = self._protocol.decode(envelope)
+        to, party = envelope.receiver, self.parties[envelope.receiver]
+        if isinstance(to, int):
+            reply = party.masked_input(message, self._protocol.vectors[to])
+        elif to == _LEADER:
+            party.receive(self._number(envelope.sender), message)
+            return []
+        elif isinstance(message, additive.Cohort):
+            reply = party.sum_masks(message)
+        else:
+            party.receive(envelope.sender, message)
+            return []
+        return [Envelope(to, _LEADER, envelope.round, reply.encode())]
+
+    def _number(self, name: Party) -> int:
+        return name if isinstance(name, int) else self._helpers.index(name)
+
+    def result(self) -> Sum:
+        leader = self.parties[_LEADER]
+        return Sum(leader.cohort(), leader.result(), self._entropy.insecure)
+
+    def reload(self, party: Party) -> None:
+        if isinstance(party, int):
+            protocol, data = self._protocol, self.parties[party].dump_state()
+            self.parties[party] = protocol.client.load_state(data, protocol.params, self._session)
