@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from privagg.errors import UsageError
 from privagg.protocols import lightsecagg, secagg
-from privagg.testing import PROTOCOL_CHECKS, check_protocol
+from privagg.testing import MECHANISM_CHECKS, PROTOCOL_CHECKS, check_protocol
 from privagg.testing.adapters import LightSecAgg, SecAgg
 
 FEW = {"corrupt": 0.0, "dropout": 0.0, "min_cohort": 2, "dim": 2}
@@ -57,3 +60,20 @@ def test_arguments_of_the_kit():
     for options in ({"seed": -1}, {"schedules": 0}, {"mutations": True}, {"only": ["none"]}):
         with pytest.raises(UsageError):
             check_protocol(protocol, **options)
+
+
+def test_the_page_has_every_check():
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
+    part = page[page.index("## Mechanisms") : page.index("## Lies told")]
+    named = re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE)))
+    assert named == [*MECHANISM_CHECKS, *PROTOCOL_CHECKS]
+
+
+def test_the_commits_that_serve_as_examples_are_named_alike():
+    pages = [
+        (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+        for name in ("CONTRIBUTING.md", "docs/extending.md")
+    ]
+    subjects = [set(re.findall(r'--grep "\^(Add an? \w+: [^"]+)"', page)) for page in pages]
+    assert subjects[0] == subjects[1]
+    assert len(subjects[0]) == 3
