@@ -68,10 +68,14 @@ class _ClientServer(Protocol):
         """Return the plain sum."""
         return np.asarray(self.vectors[list(contributors)].sum(axis=0))
 
+    def simulated(self, seed: int | None) -> bool | None:
+        """Return whether the driver's result says insecure."""
+        return bool(self.kit.run(self.params, self.vectors, seed=seed).insecure_seed)
+
 
 class _Rounds(Run):
     def __init__(self, protocol: _ClientServer, entropy: Entropy) -> None:
-        self._protocol, self._entropy, self._opened = protocol, entropy, False
+        self._protocol, self._opened = protocol, False
         self._options: dict[Party, dict[str, Any]] = {}
         params, policy = protocol.params, protocol.policy()
         self.parties: dict[Party, Any] = {
@@ -120,7 +124,7 @@ class _Rounds(Run):
         server = self.parties[_SERVER]
         found = server.survivors()["masked-input"]
         total = np.asarray(server.result().total)
-        return Sum(tuple(map(int, found)), total, self._entropy.insecure)
+        return Sum(tuple(map(int, found)), total)
 
     def reload(self, party: Party) -> None:
         if party != _SERVER:
@@ -248,10 +252,14 @@ class Additive(Protocol):
         """Return the plain sum."""
         return np.asarray(self.vectors[list(contributors)].sum(axis=0), np.uint64)
 
+    def simulated(self, seed: int | None) -> bool | None:
+        """Return whether the driver's result says insecure."""
+        return additive.run(self.params, self.vectors, seed=seed).insecure
+
 
 class _AdditiveRun(Run):
     def __init__(self, protocol: Additive, entropy: Entropy) -> None:
-        self._protocol, self._entropy = protocol, entropy
+        self._protocol = protocol
         params, self._session = protocol.params, entropy.take(additive.SESSION_BYTES)
         self._helpers = [f"helper {at}" for at in range(params.helpers)]
         self.parties: dict[Party, Any] = {_LEADER: protocol.leader(params, self._session)}
@@ -308,7 +316,7 @@ class _AdditiveRun(Run):
 
     def result(self) -> Sum:
         leader = self.parties[_LEADER]
-        return Sum(leader.cohort(), leader.result(), self._entropy.insecure)
+        return Sum(leader.cohort(), leader.result())
 
     def reload(self, party: Party) -> None:
         if isinstance(party, int):

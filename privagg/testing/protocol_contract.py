@@ -49,13 +49,10 @@ class Sum:
         Whose inputs are in it.
     aggregate : ndarray
         The aggregate over them.
-    insecure : bool
-        Whether the run was seeded, and its result says so.
     """
 
     contributors: tuple[int, ...]
     aggregate: NDArray[Any] = field(repr=False)
-    insecure: bool
 
 
 class Run(ABC):
@@ -114,6 +111,8 @@ class Protocol(ABC):
         How far an aggregate may be from the plain one; 0 for exact ones.
     public : tuple of Party
         Parties that hold no secret: they may be pickled.
+    asynchronous : tuple of Party
+        Parties that may take a message before its round, where messages can overtake each other.
     public_fields : tuple of str
         Fields of messages that may differ from seed to seed in what is printed: public keys, say.
     """
@@ -123,6 +122,7 @@ class Protocol(ABC):
     clients: tuple[int, ...]
     tolerance: float = 0.0
     public: tuple[Party, ...] = ()
+    asynchronous: tuple[Party, ...] = ()
     public_fields: tuple[str, ...] = ()
 
     @abstractmethod
@@ -142,6 +142,13 @@ class Protocol(ABC):
     @abstractmethod
     def expected(self, contributors: tuple[int, ...]) -> NDArray[Any]:
         """Return the plain aggregate over the inputs of these clients."""
+
+    def simulated(self, seed: int | None) -> bool | None:
+        """Run the protocol's own driver; return whether its result is marked insecure.
+
+        None where there is no such driver.
+        """
+        return None
 
     def lies(self) -> Iterable[tuple[str, bool, str]]:
         """Yield (name, passed, evidence) of lies that parties were told, if there is such a kit."""

@@ -42,7 +42,8 @@ def order(trace: Trace) -> str:
         nonlocal tried
         party = envelope.receiver
         for wrong in to[party]:
-            if wrong.round != envelope.round:
+            early = wrong not in answers and party in trace.protocol.asynchronous
+            if wrong.round != envelope.round and not early:
                 tried += 1
                 _out_of_turn(trace, run, wrong, envelope, answers)
         answers[envelope] = run.handle(envelope)

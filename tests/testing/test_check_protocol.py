@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from privagg.errors import UsageError
-from privagg.protocols import lightsecagg, secagg
+from privagg.protocols import lightsecagg, secagg, sensor
 from privagg.testing import MECHANISM_CHECKS, PROTOCOL_CHECKS, check_protocol
 from privagg.testing.adapters import LightSecAgg, SecAgg
+from privagg.testing.adapters_sensor import SensorCluster
 
 FEW = {"corrupt": 0.0, "dropout": 0.0, "min_cohort": 2, "dim": 2}
 RING = {"graph": "sparse", "neighbours": 2, "sigma": 1, "eta": 1}
@@ -48,6 +49,22 @@ def test_lightsecagg(threat):
     least = {"semi-honest": 2, "active": 3}[threat]
     params = lightsecagg.Params.recommend(**FEW, clients=4, threshold=least, threat=threat)
     assert check(LightSecAgg(params, inputs(params))) == {"lies"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("cpda-field", {}),
+        ("cpda-field", {"drops": 1, "min_cluster": 4}),
+        ("mask-cluster", {}),
+    ],
+)
+def test_clusters_of_sensors(name, options):
+    params = sensor.Params.recommend(name, nodes=1000, bound=100, **options)
+    readings = dict(zip([10, 13, 16, 19, 22], [3, -1, 4, 1, 5], strict=True))
+    assert check(SensorCluster(params, readings)) == {"insecure-mark", "dump-load", "lies"}
+    with pytest.raises(UsageError, match="readings"):
+        SensorCluster(params, {2: 1, 1: 1})
 
 
 def test_arguments_of_the_kit():

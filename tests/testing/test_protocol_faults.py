@@ -135,19 +135,13 @@ def greedy(self, envelope):
     return Additive.decode(self, envelope)
 
 
-def unmarked(self, entropy):
-    run = Additive.start(self, entropy)
-    result = run.result
-    run.result = lambda: replace(result(), insecure=False)
-    return run
+def unmarked(self, seed):
+    return False
 
 
 def seedless(self, entropy):
     """Draw from one seed, whatever entropy is given."""
-    run = Additive.start(self, from_seed(7))
-    result = run.result
-    run.result = lambda: replace(result(), insecure=entropy.insecure)
-    return run
+    return Additive.start(self, from_seed(7))
 
 
 def weighed(self, contributors):
@@ -158,7 +152,7 @@ def weighed(self, contributors):
 FAULTS = {
     "dropouts": {"leader": AsksForAll},
     "seeded-repeat": {"start": seedless},
-    "insecure-mark": {"start": unmarked},
+    "insecure-mark": {"simulated": unmarked},
     "swapped-senders": {"leader": Weighs, "helper": WeighsToo, "expected": weighed},
     "order": {"helper": Hurries},
     "duplicates": {"leader": CountsTwice},
