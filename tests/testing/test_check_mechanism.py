@@ -12,6 +12,8 @@ from privagg.domain import Categorical, Floats
 from privagg.entropy import OS
 from privagg.errors import UsageError
 from privagg.mechanisms import GRR, MECHANISMS, NumericMechanism, State, make
+from privagg.protocols.locational.gaussian import OneHotGaussian
+from privagg.protocols.locational.privset import PrivSet
 from privagg.testing import MECHANISM_CHECKS, ConformanceError, check_mechanism
 
 DOMAIN = Categorical(["a", "b", "c", "d"])
@@ -28,13 +30,18 @@ def test_every_mechanism_of_ours(name):
         lambda domain, epsilon: make(name, domain, epsilon, **(SMALL if sketch else {})),
         RANGE if numeric else DOMAIN,
         1.0,
-        runs=200,
+        runs=300,
         skip=SKETCH if sketch else {},
     )
     assert found.ok
     assert [one.name for one in found.checks] == list(MECHANISM_CHECKS)
     table = {"epsilon-exact", "channel"}
     assert {one.name for one in found.skipped} - set(SKETCH) in (set(), table)
+
+
+@pytest.mark.parametrize("kind", [OneHotGaussian, PrivSet])
+def test_mechanisms_of_statistics_by_region(kind):
+    assert check_mechanism(kind, DOMAIN, 1.0, runs=200).ok
 
 
 # Broken ones: each is generalised randomised response but for one fault.
