@@ -30,7 +30,7 @@ def test_every_mechanism_of_ours(name):
         lambda domain, epsilon: make(name, domain, epsilon, **(SMALL if sketch else {})),
         RANGE if numeric else DOMAIN,
         1.0,
-        runs=300,
+        runs=250,
         skip=SKETCH if sketch else {},
     )
     assert found.ok

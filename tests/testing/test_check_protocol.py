@@ -31,7 +31,7 @@ def inputs(params):
 
 
 def check(protocol):
-    found = check_protocol(protocol, schedules=30, mutations=400)
+    found = check_protocol(protocol, schedules=20, mutations=250)
     assert found.ok
     assert [one.name for one in found.checks] == list(PROTOCOL_CHECKS)
     return {one.name for one in found.skipped}
