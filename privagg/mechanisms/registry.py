@@ -16,7 +16,7 @@ from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
-from privagg.mechanisms.longitudinal import LGRR, LOSUE
+from privagg.mechanisms.longitudinal import LGRR, LOSUE, LSUE
 from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
@@ -45,6 +45,7 @@ _ALL: tuple[type[Mechanism], ...] = (
     RandomizedResponse,
     LGRR,
     LOSUE,
+    LSUE,
     LOLOHA,
     DBitFlip,
     Laplace,
