@@ -142,6 +142,7 @@ class _Rounds:
         # Outputs of the layer on input i are ``predict @ unmixing[i]``.
         self.predict = (factors.rows @ weights.T).T + np.outer(layer.biases, self.anchor)
         self.rounds = 0
+        self.complete: tuple[float, Floats] | None = None
 
     def outputs(self) -> Floats:
         """Return the layer's outputs on the inputs as they are now, shape (r, h)."""
@@ -157,9 +158,14 @@ class _Rounds:
             self._look(deadline)
             if self.found.all():
                 self._solve()
-                wrong = self._agreement() < AGREEMENT
+                agreement = self._agreement()
+                wrong = agreement < AGREEMENT
                 if not wrong.any():
                     return
+                if self.complete is None or agreement.mean() > self.complete[0]:
+                    self.complete = (float(agreement.mean()), self.directions.copy())
+                elif agreement.mean() >= self.complete[0] - 1e-3:
+                    break
                 self.found &= ~wrong
                 stalls += 1
             elif (self.found == before).all():
@@ -168,6 +174,18 @@ class _Rounds:
             else:
                 stalls = 0
             self._separate_again(stalls)
+        self._restore()
+
+    def _restore(self) -> None:
+        """Go back to the best set of columns that all had their zeros, if some are lost again.
+
+        After several local steps the zeros are exact and the patterns, of the first weights, are
+        not: such columns are as good as exact, and not proved.
+        """
+        if self.complete is not None:
+            self.found[:] = True
+            self.directions = self.complete[1]
+            self._solve()
 
     def _look(self, deadline: float) -> None:
         outputs = self.outputs()
