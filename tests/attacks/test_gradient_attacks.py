@@ -77,6 +77,10 @@ def test_signs_of_the_numbers_are_enough():
     found = ica(Observation.from_arrays(signs, bias, batch=16))
     assert any("only signs" in note for note in found.diagnosis)
     assert quality((found.inputs + 1) / 2, images).psnr.mean() >= 19.3
+    alone = ica(Observation.from_arrays(np.sign(weight), bias, batch=16))
+    assert not alone.scaled
+    assert any("one size for all" in note for note in alone.diagnosis)
+    assert quality(alone.inputs, inputs, scaled=False).cosine.mean() >= 0.9
 
 
 def test_rows_of_uneven_noise_are_weighted():
@@ -153,6 +157,19 @@ def test_nothing_false_is_certified(kind, width):
             assert best.psnr.min() >= 80, (kind, seed)
         else:
             assert found.diagnosis
+
+
+@pytest.mark.parametrize("batch", [12, None])
+def test_a_proof_says_that_one_input_may_be_several(batch):
+    images, tags = adversarial("nearer duplicates", 0)
+    observation = seen(network(256), images, tags)
+    found = relu_exact(Observation(observation.layers, batch, observation.head))
+    assert found.verified
+    assert len(found) == 11
+    assert any("may be several" in note for note in found.diagnosis)
+    whole = relu_exact(seen(network(256), *photographs(12, 0)))
+    assert whole.verified
+    assert not any("may be several" in note for note in whole.diagnosis)
 
 
 def fixed_point(observation, bits, rng):

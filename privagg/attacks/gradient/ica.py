@@ -112,6 +112,8 @@ def ica(
     notes = list(factors.diagnosis)
     if signs:
         notes.append("only signs were sent: the numbers behind them come from their low rank")
+        if chosen.bias is None and observation.layer(layer).bias is not None:
+            notes.append("the signs have one size for all neurons: the bias gradient fits no row")
     if found.filter == "raw" and filter == "auto" and factors.rank > 1:
         notes.append("pixels and not edges were unmixed: noise, or no image shape")
     return Recovery(

@@ -278,6 +278,12 @@ class _Rounds:
         )
         if not verification.exact:
             notes.append(_why(verification.agreement, self.found, verification))
+        elif observation.batch is None or self.factors.rank < observation.batch:
+            whole = "" if observation.batch is None else f" of a batch of {observation.batch}"
+            notes.append(
+                f"proved: {self.factors.rank} inputs{whole} that can be told apart above the "
+                "noise; one of them may be several that are nearly equal"
+            )
         return Recovery(
             inputs=self.unmixing @ self.factors.rows,
             method="relu_exact",

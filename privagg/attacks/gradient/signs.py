@@ -48,8 +48,8 @@ def behind_signs(layer: LayerGradient, rank: int) -> LayerGradient:
     Parameters
     ----------
     layer : LayerGradient
-        Signs, each row times a size of its own: the mean size of the row's numbers, if the
-        bias gradient is to fit.
+        Signs, each row times a size of its own: the mean size of the row's numbers. With one size
+        for all, or none, the bias gradient does not fit the rows and is left out.
     rank : int
         How many inputs are in it.
     """
@@ -64,9 +64,9 @@ def behind_signs(layer: LayerGradient, rank: int) -> LayerGradient:
         numbers = _nearest(numbers + pull, rank)
     weight = np.zeros(layer.shape, np.float32)
     weight[live] = numbers / np.abs(numbers).mean(axis=1, keepdims=True)
-    if layer.bias is None:
-        return replace(layer, weight=weight)
     sizes = np.abs(layer.weight).max(axis=1)
+    if layer.bias is None or np.ptp(sizes[live]) <= 1e-3 * sizes.max():
+        return replace(layer, weight=weight, bias=None)
     bias = np.divide(layer.bias, sizes, out=np.zeros(len(sizes)), where=live)
     return replace(layer, weight=weight, bias=bias)
 
