@@ -284,6 +284,14 @@ def test_batch_beyond_the_width_is_said():
     assert any("too few zeros" in note for note in exact.diagnosis)
 
 
+def test_dead_neurons_do_not_count_as_room():
+    images, tags = photographs(60, 0)
+    found = relu_exact(seen(network(64), images, tags))
+    assert not found.verified
+    assert found.details["rounds"] == 0
+    assert any("active neurons: too few zeros" in note for note in found.diagnosis)
+
+
 def test_without_bias():
     images, tags = photographs(8, 0)
     weight, *_ = network(128).gradients(images, tags)

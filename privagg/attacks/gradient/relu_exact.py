@@ -87,11 +87,13 @@ def relu_exact(
     factors = factorize(chosen, observation.batch, observation.floor)
     first = separate(factors, shape=shape, seed=seed)
     notes = list(factors.diagnosis)
-    if factors.visible < factors.rank or factors.rank + 6 >= chosen.shape[0]:
+    # Neurons that are off for all inputs have zeros that say nothing.
+    live = int(np.count_nonzero(np.any(chosen.weight != 0, axis=1)))
+    if factors.visible < factors.rank or factors.rank + 6 >= live:
         notes.append(
             "noise hides components: no column can have exact zeros"
             if factors.visible < factors.rank
-            else f"{factors.rank} inputs for {chosen.shape[0]} neurons: too few zeros"
+            else f"{factors.rank} inputs for {live} active neurons: too few zeros"
         )
         return _approximate(factors, first, observation, notes, began)
     head = observation.head
