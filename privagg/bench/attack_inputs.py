@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privagg.errors import UsageError
 
-__all__ = ["TwoLayers", "batch", "crops", "foolbox_folder", "natural"]
+__all__ = ["TwoLayers", "batch", "crops", "foolbox_folder", "large", "natural"]
 
 Images = NDArray[np.float32]
 
@@ -115,6 +115,42 @@ def crops(scale: int = 2, step: int = 32) -> Images:
                 if crop.std() > 0.05:
                     found.append(crop)
     return np.stack(found)
+
+
+@cache
+def large(size: int = 24, side: int = 224) -> Images:
+    """Return natural images of 224 x 224, a flat one a row: foolbox's 20, then crops.
+
+    Parameters
+    ----------
+    size : int
+        At most 20, and as many as scikit-learn's photographs have crops that do not overlap.
+    side : int
+        Pixels, at most 224.
+
+    Raises
+    ------
+    UsageError
+        If foolbox, scikit-learn or Pillow is not installed, or there are not enough images.
+    """
+    folder, photographs = foolbox_folder(), _folder("sklearn")
+    if folder is None or photographs is None:
+        raise UsageError(
+            "foolbox" if folder is None else "scikit-learn", "not installed", "its images"
+        )
+    library = _pillow()
+    found: list[Images] = []
+    for path in sorted(folder.glob("imagenet_*")):
+        with library.open(path) as opened:
+            found.append(_pixels(opened.convert("RGB"))[:, :side, :side])
+    for name in ("china.jpg", "flower.jpg"):
+        with library.open(photographs / "datasets" / "images" / name) as opened:
+            pixels = _pixels(opened.convert("RGB"))
+        for left in range(0, pixels.shape[2] - side + 1, side):
+            found.append(pixels[:, :side, left : left + side])
+    if size > len(found):
+        raise UsageError("size", size, f"at most {len(found)} images")
+    return np.stack(found[:size]).reshape(size, -1)
 
 
 def batch(size: int, seed: int) -> tuple[Images, NDArray[np.int64]]:
