@@ -70,7 +70,7 @@ def audit(
     others : (n, ...) array, optional
         Examples that are not in the batches, for the chance line.
     perceptual : callable, optional
-        Of two arrays of images (m, channels, height, width), true and recovered, to a distance for
+        Of two arrays of images (m, channels, height, width), recovered and true, to a distance for
         each: LPIPS, for example.
     iterations : int, optional
         Of each attack that optimises, instead of :data:`~privagg.attacks.gradient.audit_run.STEPS`.

@@ -308,7 +308,7 @@ class Run:
             shape=shape,
             data_range=spread,
             scaled=recovery.scaled,
-            perceptual=self.perceptual,
+            perceptual=None if self.perceptual is None else self._distances,
         )
         line = chance_psnr(true, truth.others, shape=shape, data_range=spread)
         if not recovery.scaled:
@@ -336,6 +336,20 @@ class Run:
             shape=shape,
             iterations=recovery.details.get("iterations"),
         )
+
+    def _distances(self, found: Any, true: Any) -> NDArray[np.float64]:
+        """Return the plug-in's distances, checked: it is the user's own code."""
+        assert self.perceptual is not None
+        values = np.asarray(self.perceptual(found, true))
+        if values.shape != (len(true),) or values.dtype.kind not in "fiu":
+            raise UsageError(
+                "perceptual",
+                f"{values.dtype} of shape {values.shape}",
+                f"a number for each of {len(true)} pairs",
+            )
+        if not np.isfinite(values).all():
+            raise UsageError("perceptual", "distances that are not finite", "finite numbers")
+        return values.astype(np.float64)
 
     def _nothing(self, name: str, layer: str, truth: LayerTruth, why: str) -> AttackResult:
         return AttackResult(
