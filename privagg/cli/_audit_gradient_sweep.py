@@ -233,7 +233,7 @@ def plots(curve: Curve) -> list[Plot]:
         isinstance(one.x, float) and one.x > 0 for one in known
     )
     second = None
-    private = [(float(p.x), p.epsilon) for p in known if p.epsilon]
+    private = [(p.x, p.epsilon) for p in known if p.epsilon and isinstance(p.x, float)]
     if curve.name == "noise" and private:
         second = SecondAxis(
             "epsilon, one example added or removed",

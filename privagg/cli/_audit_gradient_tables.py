@@ -9,7 +9,7 @@ import numpy as np
 
 from privagg.attacks.gradient.advice import Advice
 from privagg.attacks.gradient.audit_result import AttackResult, GradientAudit
-from privagg.attacks.gradient.bounds import reconstruction_bound, shift
+from privagg.attacks.gradient.bounds import reconstruction_bound
 from privagg.attacks.gradient.malicious import KINDS, Suspicion
 from privagg.attacks.gradient.worst_case import WorstCase
 from privagg.report import Cell, Column, ImageGrid, Plot, Series, Table
@@ -141,7 +141,7 @@ def privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table
     rows: list[list[Cell]] = []
     for one in tests:
         epsilon = found.epsilon(delta, one.adjacency)
-        name = "one example added or removed" if one.adjacency == "add-remove" else "one replaced"
+        name = "one added or removed" if one.adjacency == "add-remove" else "one replaced"
         noise = found.seen.noise
         success = None
         if noise is not None:
@@ -150,11 +150,10 @@ def privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table
             )
         row: list[Cell] = [
             name,
-            "unbounded: no noise" if epsilon is None else epsilon,
+            "no noise: none" if epsilon is None else epsilon,
             one.epsilon,
             one.epsilon_gaussian,
-            "-" if noise is None else shift(noise.multiplier, adjacency=one.adjacency),
-            1.0 if success is None else success,
+            f"{1.0 if success is None else success:.0%}",
         ]
         rows.append(row)
     heads = [
@@ -162,8 +161,7 @@ def privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table
         "epsilon, at most",
         "worst-case test, at least",
         "if Gaussian, at least",
-        "shift",
-        "1 % guess becomes, at most",
+        "a 1 % guess becomes, at most",
     ]
     return Table(
         "A failed attack proves nothing: what is guaranteed, and what the worst case shows (95 %)",

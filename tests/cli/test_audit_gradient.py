@@ -13,6 +13,7 @@ import torch
 
 from privagg.attacks.gradient.audit import ATTACKS
 from privagg.cli import audit_gradient
+from privagg.cli._audit_gradient_sweep import Curve, Point, plots
 from privagg.cli.main import run
 from privagg.datasets import load_pictures
 
@@ -78,6 +79,18 @@ def test_noise_gives_an_epsilon_and_a_curve(capsys, tmp_path):
     epsilons = [one["epsilon"] for one in curve["points"]]
     assert epsilons == sorted(epsilons, reverse=True)
     assert curve["points"][0]["recovered"] > curve["points"][-1]["recovered"] == 0
+
+
+def test_curves_of_named_settings_have_no_second_axis():
+    def curve(name, values):
+        points = [Point(x, 20.0, 10.0, 1, 4, 8.0, "PARTIAL") for x in values]
+        return plots(Curve(name, "ica", tuple(points)))
+
+    (bars,) = curve("compression", ["none", "sign"])
+    assert (bars.kind, bars.second_x) == ("bar", None)
+    (line,) = curve("noise", [0.1, 1.0])
+    assert line.second_x.places == (0.1, 1.0)
+    assert curve("clip", [0.1, 1.0])[0].second_x is None
 
 
 def test_own_model_and_data(capsys, tmp_path, monkeypatch):
