@@ -40,7 +40,7 @@ PTX_VENV ?= .venv-ptx
 PTX_TOOLS := numba-cuda==0.30.4 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*' \
 	'nvidia-cuda-nvcc==13.0.*' pytest pytest-timeout
 
-.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check bench-peers clean
+.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check release-check bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,7 +52,8 @@ help:
 	@echo 'make golden       long golden runs'
 	@echo 'make ptx          compile every CUDA kernel in an environment of its own, without a device'
 	@echo 'make gpu          run the tests of the CUDA kernels on a device, with the extra gpu'
-	@echo 'make wheel-check  build, install elsewhere, import every module from there'
+	@echo 'make wheel-check  build, check contents, install elsewhere, import every module from there'
+	@echo 'make release-check  the same, and again with each extra: some ten minutes'
 	@echo 'make bench-peers  install the peers in an environment of their own and time them beside us'
 	@echo 'make dev          only install .venv with the development tools'
 	@echo 'make clean        remove all that these commands made'
@@ -111,16 +112,13 @@ gpu: dev
 	$(PIP) $(PIN) -e '.[gpu]'
 	$(PYTEST) $(MARKED) -m gpu tests/gpu $(PYTEST_ARGS)
 
-# The wheel is built from the source archive, so a file that either lacks is noticed. The second
-# environment has no extras and lies outside the checkout; -I keeps the checkout off the path.
+RELEASE_CHECK := $(PY) scripts/release_check.py $(if $(CONSTRAINTS),--constraints $(CONSTRAINTS))
+
 wheel-check: dev
-	rm -rf dist
-	$(PY) -m build --no-isolation --outdir dist . > /dev/null
-	@set -eu; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
-	  $(PYTHON) -m venv "$$away/venv"; \
-	  "$$away/venv/bin/python" -m pip install -qq --disable-pip-version-check $(PIN) dist/*.whl; \
-	  cd "$$away"; \
-	  "$$away/venv/bin/python" -I -W error '$(CURDIR)/scripts/import_every_module.py' '$(CURDIR)'
+	$(RELEASE_CHECK) --extra none
+
+release-check: dev
+	$(RELEASE_CHECK)
 
 $(PEERS_VENV)/.installed: $(REQUIREMENTS)
 	$(PYTHON) -m venv --clear $(PEERS_VENV)

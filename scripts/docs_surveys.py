@@ -14,7 +14,7 @@ from privagg.domain import Categorical, Domain
 from privagg.protocols import multidim
 
 
-def _survey(table_name: str) -> tuple[dict[str, Domain], list[Any]]:
+def survey_of(table_name: str) -> tuple[dict[str, Domain], list[Any]]:
     """Return the categorical attributes of a bundled table, and their frequencies."""
     attributes: dict[str, Domain] = {}
     frequencies = []
@@ -41,7 +41,7 @@ def survey_epsilons() -> str:
     """Return what the published epsilon ln 3 of RS+FD really is."""
     rows: list[list[object]] = []
     for name in ("adult", "nursery"):
-        attributes, _ = _survey(name)
+        attributes, _ = survey_of(name)
         for protocol, oracle in FAKED:
             one = _quiet(
                 attributes=attributes,
@@ -60,7 +60,7 @@ def survey_errors() -> str:
     rows: list[list[object]] = []
     every = [("spl", "adp"), ("smp", "adp"), ("smp", "ss"), *FAKED]
     for name in ("adult", "nursery"):
-        attributes, frequencies = _survey(name)
+        attributes, frequencies = survey_of(name)
         users = datasets.info(name).rows
         for protocol, oracle in every:
             row: list[object] = [name, f"{protocol}[{oracle}]"]

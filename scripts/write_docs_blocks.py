@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docs_glance import BLOCKS as GLANCES
 from docs_surveys import survey_epsilons, survey_errors
 from docs_tables import cell, table
 
@@ -375,6 +376,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sensor-states": sensor_states,
     "survey-epsilons": survey_epsilons,
     "survey-errors": survey_errors,
+    **GLANCES,
 }
 """Every block, by its name in the pages."""
 

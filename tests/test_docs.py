@@ -106,7 +106,7 @@ def test_relative_links_exist(path):
 
 def test_pictures_are_small_and_all_used():
     pictures = sorted((ROOT / "docs" / "images").glob("*"))
-    assert {path.suffix for path in pictures} == {".png"}
+    assert {path.suffix for path in pictures} == {".png", ".svg"}
     text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     for path in pictures:
         assert path.stat().st_size < 200_000
