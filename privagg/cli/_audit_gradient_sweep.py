@@ -33,7 +33,8 @@ class Point:
     x : float or str
         The setting.
     psnr, chance : float
-        Mean absolute PSNR of the attack on the inputs, and of the chance line, in decibels.
+        Mean absolute PSNR of what the attack gave, and of the chance line of the whole batch, in
+        decibels.
     recovered, batch : int
         Inputs that count as recovered, of how many.
     epsilon : float, optional
@@ -187,7 +188,7 @@ def sweep(setup: Setup, name: str, step: Step) -> Curve:
             Point(
                 x=value if isinstance(value, str) else float(value),
                 psnr=None if levels is None else levels[0],
-                chance=None if levels is None else levels[1],
+                chance=None if best is None or levels is None else float(best.chance.mean()),
                 recovered=0 if best is None else best.recovered,
                 batch=found.seen.batch,
                 epsilon=found.epsilon(own.settings["delta"]),

@@ -88,15 +88,14 @@ def layers(found: GradientAudit) -> list[Table]:
             one.visible_rank,
             one.ratio,
             one.zero_share,
-            one.verdict.value,
         ]
         for one in found.layers
     ]
-    heads = ["layer", "shape", "inputs", "rank", "visible", "h/B", "zeros", "verdict"]
-    why: list[list[Cell]] = [[one.name, one.reason] for one in found.layers]
+    heads = ["layer", "shape", "inputs", "rank", "visible", "h/B", "zeros"]
+    why: list[list[Cell]] = [[one.name, one.verdict.value, one.reason] for one in found.layers]
     return [
-        Table("What each linear layer's gradient shows", heads, rows),
-        Table("Why", ["layer", "reason of its verdict"], why),
+        Table("What each linear layer's gradient shows", ["layer", "verdict", "reason"], why),
+        Table("In numbers", heads, rows),
     ]
 
 
@@ -159,9 +158,9 @@ def privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table
     heads = [
         "neighbours",
         "epsilon, at most",
-        "worst-case test, at least",
+        "worst case, at least",
         "if Gaussian, at least",
-        "a 1 % guess becomes, at most",
+        "1 % guess, at most",
     ]
     return Table(
         "A failed attack proves nothing: what is guaranteed, and what the worst case shows (95 %)",

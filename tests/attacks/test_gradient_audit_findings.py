@@ -71,6 +71,28 @@ def test_duplicates_have_the_same_verdicts_through_rounding(with_duplicates, bit
     assert any("rank 6 of a batch of 8" in why for one in found.attacks for why in one.diagnosis)
 
 
+class Positions(nn.Module):
+    """A layer that sees four positions of each example."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.head = nn.Linear(20, 64), nn.Linear(64, 3)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.first(x)).mean(1))
+
+
+def test_a_layer_of_positions_has_so_many_inputs():
+    x = (np.random.default_rng(0).random((3, 4, 20)) ** 4).astype(np.float32)
+    model, labels = Positions(), np.array([0, 1, 2])
+    found = run(model, [Batch(x, labels)], others=None)
+    assert [(one.batch, one.rank) for one in found.layers] == [(12, 12), (3, 3)]
+    twice = run(model, [Batch(np.concatenate([x[:1], x[:1]]), labels[:2])], others=None)
+    assert twice.layers[0].verdict is Verdict.EXACT
+    assert "4 are duplicates" in twice.layers[0].reason
+
+
 def test_images_come_back_through_a_convolution():
     own = [Batch(SMALL[:3], CLASSES[:3])]
     attacks = ("ica", "relu_exact", "feature_inversion", "feature_inversion+gm")

@@ -56,7 +56,7 @@ def test_demo_leaks_and_says_so(capsys, tmp_path):
     assert "data:image/png" in text
     assert "no proof of privacy" in text
     heads = [text.index(word) for word in ("Threat model", "A failed attack proves nothing")]
-    assert heads[0] < heads[1] < text.index("worst-case test, at least")
+    assert heads[0] < heads[1] < text.index("worst case, at least")
     assert data["advice"][0]["change"].replace("'", "&#39;") in text
 
 
@@ -207,3 +207,22 @@ def test_detectors_alone_and_beside_attacks(capsys, tmp_path, monkeypatch):
     assert "do not train" in beside["advice"][0]["change"]
     both = objects(capsys, *words, "my_trap_model:made", *more, "--detect", code=5)
     assert both["leaks"] == []
+
+
+def test_a_convolutional_model_is_read_at_an_inner_layer(capsys, tmp_path, monkeypatch):
+    pictures, labels = load_pictures()
+    small = pictures.reshape(47, 3, 8, 4, 8, 4).mean((3, 5))
+    np.savez(tmp_path / "own.npz", images=small[:12], labels=labels[:12])
+    (tmp_path / "my_conv_model.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    front = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten()]\n"
+        "    return nn.Sequential(*front, nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--quiet", "--model", "my_conv_model:make", "--data", "own.npz"]
+    words += ["--batch", "3", "--trials", "50", "--attack", "relu_exact", "--iterations", "20"]
+    assert run([*words, "--attack", "feature_inversion"]) == 0
+    said = capsys.readouterr().out
+    assert "the server reads every input of the inner layer 3, and can prove it" in said
+    assert "feature_inversion, inputs" in said
