@@ -15,7 +15,7 @@ from privagg._report_areas import Choropleth
 from privagg._report_choropleth import GRID as _GRID
 from privagg._report_choropleth import INK as _INK
 from privagg._report_images import ImageGrid
-from privagg._report_parts import Plot, cell_text, printable
+from privagg._report_parts import Plot, SecondAxis, cell_text, printable
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -213,8 +213,24 @@ def _draw(plot: Plot, axes: Axes) -> None:
         _readable_numbers(axes.yaxis)
     if plot.kind == "line" and not plot.log_x:
         _readable_numbers(axes.xaxis)
+    if plot.second_x is not None:
+        _second_axis(plot.second_x, axes)
     if len(entries) > 1:
         _legend(entries, axes)
+
+
+def _second_axis(axis: SecondAxis, axes: Axes) -> None:
+    from matplotlib.ticker import NullLocator
+
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(axis.places, [_literal(text) for text in axis.texts])
+    top.xaxis.set_minor_locator(NullLocator())
+    top.set_xlabel(_literal(axis.label), fontsize=10, color=_INK)
+    top.tick_params(colors=_INK, labelsize=9)
+    top.tick_params(which="both", color=_GRID)
+    top.patch.set_visible(False)
+    for spine in top.spines.values():
+        spine.set_color(_GRID)
 
 
 def _whole_ticks() -> Any:
