@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -42,10 +42,10 @@ def run(
     fail_on: str,
     settings: dict[str, Any],
     step: Step,
+    tell: Callable[[str], None],
 ) -> tuple[Report, list[str]]:
     """Audit; return the report, and why it ends with exit code 5, if it does."""
     setup = sweeping.Setup.of(made, batch, clients, settings)
-    step("attacks", 0, 1)
     batches, others = made.batches(batch, clients)
     model, view = setup.view()
     found = audit(
@@ -58,8 +58,8 @@ def run(
         perceptual=made.perceptual,
         iterations=settings["iterations"],
         seed=settings["sample_seed"],
+        tell=tell,
     )
-    step("attacks", 1, 1)
     delta = settings["delta"]
     tests = _worst_cases(found, settings)
     curves = [sweeping.sweep(setup, name, step) for name in sweeps]
@@ -253,6 +253,9 @@ def _verdict(
 ) -> str:
     epsilon = found.epsilon(delta)
     text = f"{found.verdict.value}: {_MEANING[found.verdict].format(what=_what(found))}. "
+    if found.verdict is Verdict.PARTIAL:
+        why = [f"layer {one.name}: {one.reason}" for one in found.layers]
+        text += "".join(f"Why: {reason}. " for reason in why[:1])
     text += (
         "No noise: no epsilon."
         if epsilon is None

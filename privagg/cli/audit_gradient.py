@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
 
-from privagg.cli.common import Options, command, emit, note, progress
+from privagg.cli.common import Options, Step, command, emit, note, progress
 from privagg.errors import UsageError
 
 __all__ = ["ATTACKS", "SWEEPS", "gradient"]
@@ -50,6 +52,21 @@ def _decibels(_: click.Context, param: click.Parameter, value: str | None) -> fl
     if not -100 < found < 1000:
         raise UsageError("--fail-above", value, "decibels, for example 26dB")
     return found
+
+
+def _teller(options: Options, step: Step) -> Callable[[str], None]:
+    """Return what says which attack runs: a bar on a terminal, else a line."""
+    if not sys.stderr.isatty():
+        return lambda text: note(options, text)
+    running: list[str] = []
+
+    def tell(text: str) -> None:
+        if running:
+            step(running.pop(), 1, 1)
+        running.append(text)
+        step(text, 0, 1)
+
+    return tell
 
 
 @command(
@@ -257,6 +274,7 @@ def gradient(
             fail_on=fail_on,
             settings={**settings, "detect": detect},
             step=step,
+            tell=_teller(options, step),
         )
     for reason in reasons:
         note(options, reason)

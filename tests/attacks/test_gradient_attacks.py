@@ -436,6 +436,17 @@ def test_labels_of_another_loss_are_doubted():
     assert any("cross-entropy" in note for note in labels(Observation((), 16, ramp)).diagnosis)
 
 
+def test_counts_that_are_not_whole_are_doubted_even_where_they_are_right():
+    doubted = 0
+    for seed in range(4):
+        images, tags = photographs(48, seed)
+        found = labels(seen(network(64, seed), images, tags))
+        off = float(np.abs(found.raw - np.round(found.raw)).max())
+        assert any("counts are not whole" in note for note in found.diagnosis) == (off > 0.35)
+        doubted += bool(found.diagnosis)
+    assert doubted
+
+
 @pytest.mark.parametrize("terms", [IMAGES, PUBLISHED, EMBEDDINGS, Objective(1, 1, 1, 2, 1, 1)])
 def test_gradient_of_the_objective(terms):
     rng = np.random.default_rng(0)
@@ -460,6 +471,13 @@ def test_published_attack_finds_images_and_ours_does_better():
     assert good.cosine.mean() > first.cosine.mean() + 0.03
     ours = quality(ica(observation).inputs, images)
     assert ours.cosine.mean() > good.cosine.mean()
+
+
+def test_a_limit_of_seconds_stops_the_published_attack_and_is_said():
+    images, tags = photographs(4, 0)
+    found = cocktail_party(seen(network(32), images, tags), iterations=10**6, seconds=0.05)
+    assert found.details["iterations"] < 10**6
+    assert any("its limit is 0.05 CPU seconds" in note for note in found.diagnosis)
 
 
 def test_kernel_is_its_plain_twin():

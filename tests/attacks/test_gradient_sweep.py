@@ -156,6 +156,16 @@ def test_several_local_steps_leave_exact_zeros():
     assert quality(found.inputs, images).psnr.mean() >= 136
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_columns_are_missing_it_is_as_good_as_ica(seed):
+    images, tags = photographs(16, seed)
+    observed = local_update(normalised(images), tags, 5, 4, 0.01)
+    found = relu_exact(observed, budget=2)
+    assert not found.verified
+    assert any("not found by their zeros" in note for note in found.diagnosis)
+    assert decibels(found, images) >= decibels(ica(observed), images) - 0.01
+
+
 def test_large_images_in_bounded_memory():
     images = attack_inputs.large(24)
     rng = np.random.default_rng(0)

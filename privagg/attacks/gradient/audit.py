@@ -48,8 +48,12 @@ def audit(
     iterations: int | None = None,
     budget: float = 30.0,
     seed: int = 0,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> GradientAudit:
     """Attack one round.
+
+    The attacks are those of the papers that their modules name (Kariyappa et al., 2023; Geiping et
+    al., 2020; Dimitrov et al., 2024, and others), and our own.
 
     Parameters
     ----------
@@ -67,7 +71,7 @@ def audit(
         Of the inputs, if they are images; taken from the inputs, or guessed, if left out.
     data_range : float
         Largest value minus smallest that inputs can have.
-    others : (n, ...) array, optional
+    others : (n, ...) float array, optional
         Examples that are not in the batches, for the chance line.
     perceptual : callable, optional
         Of two arrays of images (m, channels, height, width), recovered and true, to a distance for
@@ -78,6 +82,8 @@ def audit(
         CPU seconds for `relu_exact` on each layer.
     seed : int
         Of the attacks.
+    tell : callable
+        Is told, in words, which attack begins.
 
     Returns
     -------
@@ -123,6 +129,7 @@ def audit(
         iterations=iterations,
         budget=budget,
         seed=seed,
+        tell=tell,
     )
     layers: list[LayerVerdict] = []
     results: list[AttackResult] = []
@@ -139,7 +146,7 @@ def audit(
         known = None
         if leaked is not None and not leaked.diagnosis:
             known = np.repeat(np.arange(len(leaked.counts)), leaked.counts)
-        results += run.on_inputs(slow, known, notes)
+        results += run.on_inputs(chosen, known, notes)
     return GradientAudit(
         seen=seen,
         layers=tuple(layers),

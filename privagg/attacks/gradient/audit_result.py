@@ -106,6 +106,11 @@ class AttackResult:
         ----------
         how : {"mean", "max"}
             Over matched pairs; the chance line of ``max`` is that of the best pair.
+
+        Raises
+        ------
+        UsageError
+            If `how` is neither.
         """
         if how not in ("mean", "max"):
             raise UsageError("how", how, "mean or max")
@@ -174,7 +179,7 @@ class GradientAudit:
         return self.best_of()
 
     def best_of(self, name: str | None = None) -> AttackResult | None:
-        """Return the best result of one attack, by its name; of all if none is named."""
+        """Return the best result of one attack, by its `name`; of all if none is named."""
         own = [one for one in self._targets() if name in (None, one.name)]
         return max(
             (one for one in own if one.quality is not None),
@@ -187,7 +192,10 @@ class GradientAudit:
         return own or list(self.attacks)
 
     def epsilon(self, delta: float = 1e-5, adjacency: str = "add-remove") -> float | None:
-        """Return epsilon of what was seen, once; None without noise: no epsilon holds."""
+        """Return epsilon at `delta` of what was seen, once; None without noise: no epsilon holds.
+
+        `adjacency` is "add-remove" or "replace".
+        """
         noise = self.seen.noise
         if noise is None:
             return None

@@ -29,7 +29,7 @@ from privagg.attacks.gradient.verdicts import BAR, MARGIN, LayerVerdict, above_f
 from privagg.attacks.gradient.views import Batch, Seen
 from privagg.errors import UsageError
 
-__all__ = ["ATTACKS", "FAST", "INPUTS", "STEPS", "Run", "label_array"]
+__all__ = ["ATTACKS", "FAST", "INPUTS", "SECONDS", "STEPS", "Run", "label_array"]
 
 FAST = ("analytic", "ica", "relu_exact")
 """Attacks that take seconds."""
@@ -53,6 +53,10 @@ STEPS = {
 }
 """Steps of each attack that optimises."""
 
+SECONDS = 10.0
+"""CPU seconds of each of the attacks `cocktail_party`, `inverting_gradients` and `dlg`, unless
+their steps are given: they are there to compare with, and say where they stop."""
+
 _MATCHED = 0.1
 """Weight of gradient matching in feature inversion."""
 
@@ -73,7 +77,7 @@ class Run:
         Its linear layers, if there are any.
     shape : (channels, height, width), optional
         Of the inputs, if they are images.
-    data_range, perceptual, iterations, budget, seed
+    data_range, perceptual, iterations, budget, seed, tell
         As for :func:`privagg.attacks.gradient.audit`.
     """
 
@@ -89,6 +93,7 @@ class Run:
     iterations: int | None
     budget: float
     seed: int
+    tell: Callable[[str], None]
     embeddings: tuple[str, Recovery] | None = field(default=None, init=False, repr=False)
 
     def layer(
@@ -97,9 +102,10 @@ class Run:
         """Attack one layer and judge it."""
         observed, factors, doubt = self._limited(layer, truth)
         found = []
-        for name in chosen:
+        for number, name in enumerate(chosen, 1):
             if name in INPUTS:
                 continue
+            self.tell(f"attack {number} of {len(chosen)}: {name}, layer {layer.name}")
             recovery = self._attack(observed, name, place, truth)
             if isinstance(recovery, Recovery) and doubt:
                 recovery = dataclasses.replace(recovery, diagnosis=(doubt, *recovery.diagnosis))
@@ -176,15 +182,24 @@ class Run:
                         seen, layer=place, shape=shape, budget=self.budget, seed=self.seed
                     )
                 case "cocktail_party" if place == 0:
+                    live = int(np.count_nonzero(seen.layers[0].weight.any(axis=1)))
+                    if seen.batch is not None and seen.batch > live:
+                        return f"not run: {seen.batch} inputs for {live} active neurons"
                     return cocktail_party(
                         seen,
                         layer=place,
                         shape=shape,
                         iterations=self.iterations or STEPS[name],
+                        seconds=self._seconds,
                     )
         except UsageError as error:
             return str(error)
         return None
+
+    @property
+    def _seconds(self) -> float | None:
+        """The limit of an attack that optimises; none where the steps are given."""
+        return SECONDS if self.iterations is None else None
 
     def _keep(self, layer: str, recovery: Recovery) -> None:
         """Keep the embeddings that a server would go on with; it has no truth to choose by."""
@@ -193,14 +208,14 @@ class Run:
             self.embeddings = (layer, recovery)
 
     def on_inputs(
-        self, names: Sequence[str], known: NDArray[np.int64] | None, notes: list[str]
+        self, chosen: Sequence[str], known: NDArray[np.int64] | None, notes: list[str]
     ) -> list[AttackResult]:
         """Run the attacks that optimise the model's own inputs.
 
         Parameters
         ----------
-        names : sequence of str
-            Of :data:`INPUTS`.
+        chosen : sequence of str
+            Of :data:`ATTACKS`; those of :data:`INPUTS` run.
         known : (batch,) int array, optional
             Labels that were counted.
         notes : list of str
@@ -220,9 +235,10 @@ class Run:
         low = 0.0 if flat.min() >= 0 else -self.data_range / 2
         bounds = (low, low + self.data_range)
         found = []
-        for name in names:
-            if name in _INVERSIONS and self.embeddings is None:
+        for number, name in enumerate(chosen, 1):
+            if name not in INPUTS or (name in _INVERSIONS and self.embeddings is None):
                 continue  # The first linear layer has the inputs themselves.
+            self.tell(f"attack {number} of {len(chosen)}: {name}")
             try:
                 recovery = self._optimise(name, first.shape[1:], bounds, known)
             except (UsageError, RuntimeError) as error:
@@ -254,6 +270,7 @@ class Run:
             labels=known,
             loss=self.loss,
             seed=self.seed,
+            seconds=self._seconds,
         )
 
     def _invert(

@@ -49,6 +49,11 @@ class Objective:
         T of the independence term.
     sign, sparsity : float
         p and l above, for embeddings behind a ReLU.
+
+    Raises
+    ------
+    UsageError
+        If a weight is not a number from 0.
     """
 
     negentropy: float = 1.0
@@ -85,6 +90,7 @@ def cocktail_party(
     objective: Objective | None = None,
     iterations: int = 5000,
     rate: float = 1e-3,
+    seconds: float | None = None,
 ) -> Recovery:
     """Run the attack on one linear layer.
 
@@ -102,6 +108,8 @@ def cocktail_party(
         Steps of Adam; the paper takes 25,000.
     rate : float
         Its learning rate.
+    seconds : float, optional
+        CPU time after which it stops, and says so.
 
     Returns
     -------
@@ -128,7 +136,11 @@ def cocktail_party(
     means = rows.mean(axis=1, keepdims=True)
     matrix, white = whiten(rows - means)
     offsets = (matrix @ means).astype(np.float32)
-    unmixing, value = _ascend(white, offsets, terms, image, steps, float(rate))
+    deadline = np.inf if seconds is None else began + seconds
+    unmixing, value, done = _ascend(white, offsets, terms, image, steps, float(rate), deadline)
+    notes = list(factors.diagnosis)
+    if done < steps:
+        notes.append(f"stopped after {done} of {steps} steps: its limit is {seconds:g} CPU seconds")
     anchor = None if factors.anchor is None else factors.anchor[: len(rows)]
     final = scale(unmixing @ matrix, anchor)
     return Recovery(
@@ -138,8 +150,8 @@ def cocktail_party(
         cpu_seconds=time.process_time() - began,
         rank=factors.rank,
         batch=observation.batch,
-        diagnosis=factors.diagnosis,
-        details={"iterations": steps, "objective": value},
+        diagnosis=tuple(notes),
+        details={"iterations": done, "objective": value},
     )
 
 
@@ -150,13 +162,17 @@ def _ascend(
     shape: filters.ImageShape | None,
     steps: int,
     rate: float,
-) -> tuple[Floats, float]:
-    """Maximise the objective by Adam; return the unmixing matrix and the last value."""
+    deadline: float,
+) -> tuple[Floats, float, int]:
+    """Maximise the objective by Adam; return the unmixing matrix, the last value, the steps."""
     count = len(white)
     raw = np.eye(count)
     first, second = np.zeros_like(raw), np.zeros_like(raw)
-    value = 0.0
+    value, done = 0.0, 0
     for step in range(1, steps + 1):
+        if time.process_time() > deadline:
+            break
+        done = step
         norms = np.linalg.norm(raw, axis=1, keepdims=True)
         unit = raw / norms
         value, slope = value_and_gradient(unit, white, offsets, terms, shape)
@@ -167,7 +183,7 @@ def _ascend(
         moved = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
         raw = raw + rate * moved
         raw /= np.linalg.norm(raw, axis=1, keepdims=True)
-    return raw, value
+    return raw, value, done
 
 
 def value_and_gradient(

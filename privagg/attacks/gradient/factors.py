@@ -84,6 +84,16 @@ def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0
     floor : float
         Standard deviation of a known encoding's rounding in an entry: the noise is at least that.
 
+    Returns
+    -------
+    Factors
+        The leading singular vectors, and what they leave.
+
+    Raises
+    ------
+    UsageError
+        If the gradient is zero, or its squares are not finite numbers.
+
     Notes
     -----
     Singular vectors come from the smaller of the two Gram matrices, in float64: its eigenvalues are

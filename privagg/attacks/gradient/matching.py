@@ -100,6 +100,16 @@ def match(
     scaled : bool
         The cost is the logarithm of the squared error: the assignment has the largest mean PSNR.
         If not scaled, it is minus the size of the cosine.
+
+    Returns
+    -------
+    rows, columns : int arrays
+        Places in `recovered` and in `true`.
+
+    Raises
+    ------
+    UsageError
+        If the rows are not equally long.
     """
     if recovered.ndim != 2 or true.ndim != 2 or recovered.shape[1] != true.shape[1]:
         raise UsageError("recovered", recovered.shape, f"rows as the true ones, {true.shape}")

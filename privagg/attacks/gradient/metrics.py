@@ -50,8 +50,8 @@ def psnr(
 def psnr_published(recovered: NDArray[np.floating], true: NDArray[np.floating]) -> Floats:
     """Return PSNR as the Cocktail Party paper's evaluation does: with an oracle.
 
-    Each recovered row is rescaled to its own smallest and largest value, and of the row and its
-    negative the one is taken that is nearer to the truth.
+    Each row of `recovered` is rescaled to its own smallest and largest value, and of the row and
+    its negative the one is taken that is nearer to that of `true`.
     """
     first, second = _pairs(recovered, true)
     low, high = first.min(1, keepdims=True), first.max(1, keepdims=True)
@@ -61,7 +61,7 @@ def psnr_published(recovered: NDArray[np.floating], true: NDArray[np.floating]) 
 
 
 def cosine(recovered: NDArray[np.floating], true: NDArray[np.floating]) -> Floats:
-    """Return the size of the cosine of each pair of rows, centred."""
+    """Return the size of the cosine of each pair of rows of `recovered` and `true`, centred."""
     first, second = _pairs(recovered, true)
     first = first - first.mean(axis=1, keepdims=True)
     second = second - second.mean(axis=1, keepdims=True)
@@ -82,6 +82,11 @@ def ssim(
         Images of at least 7 x 7.
     data_range : float
         Largest value minus smallest.
+
+    Raises
+    ------
+    UsageError
+        If the shapes differ, or an image is smaller.
 
     Notes
     -----
@@ -138,7 +143,7 @@ class Quality:
     perceptual: Floats | None = None
 
     def above(self, decibels: float) -> int:
-        """Return how many pairs have at least this absolute PSNR."""
+        """Return how many pairs have an absolute PSNR of at least `decibels`."""
         return int(np.count_nonzero(self.psnr >= decibels))
 
 
@@ -167,6 +172,11 @@ def quality(
         Match by squared error; by cosine where sign and scale are arbitrary.
     perceptual : callable, optional
         Of two arrays of images, to a distance for each: LPIPS, for example.
+
+    Returns
+    -------
+    Quality
+        A number of each kind for each pair.
     """
     first = np.asarray(recovered, np.float64).reshape(len(recovered), -1)
     second = np.asarray(true, np.float64).reshape(len(true), -1)

@@ -78,6 +78,11 @@ def layer_gradient(
         What both gradients were multiplied by (a loss scale, a learning rate); it cancels in
         everything but re-simulated gradients.
 
+    Returns
+    -------
+    LayerGradient
+        With copies of none of the arrays that are floats already.
+
     Raises
     ------
     UsageError
@@ -175,7 +180,17 @@ class Observation:
         name: str = "linear",
         floor: float = 0.0,
     ) -> Observation:
-        """Build from the gradients of one layer, checked as in :func:`layer_gradient`."""
+        """Build from the gradients of one layer.
+
+        Parameters
+        ----------
+        weight, bias, weights, biases, scale, name
+            Checked as in :func:`layer_gradient`: float arrays of shapes (h, d) and (h,).
+        batch : int, optional
+            How many inputs are in them, if the server knows.
+        floor : float
+            Standard deviation of a known encoding's rounding in an entry.
+        """
         layer = layer_gradient(weight, bias, name=name, weights=weights, biases=biases, scale=scale)
         notes = () if bias is not None else (_no_bias(name),)
         return cls((layer,), _batch(batch), None, notes, _floor(floor, scale))
@@ -241,6 +256,11 @@ class Observation:
             Of outputs and labels; mean cross-entropy if left out.
         scale : float
             What the gradients are multiplied by, unknown to the server.
+
+        Returns
+        -------
+        Observation
+            With the size of the batch.
         """
         from privagg.attacks.gradient.torch_models import gradients_of
 
@@ -248,7 +268,7 @@ class Observation:
         return cls.from_module(module, taken, batch=len(inputs))
 
     def layer(self, which: int | str = 0) -> LayerGradient:
-        """Return a layer by its place or name.
+        """Return a layer by its place or name, `which`.
 
         Raises
         ------

@@ -42,6 +42,7 @@ def inverting_gradients(
     labels: NDArray[np.integer] | None = None,
     loss: Loss | None = None,
     seed: int = 0,
+    seconds: float | None = None,
 ) -> Recovery:
     """Recover a batch by cosine distance and total variation.
 
@@ -68,6 +69,8 @@ def inverting_gradients(
         Of outputs and labels; mean cross-entropy if left out.
     seed : int
         Of the start.
+    seconds : float, optional
+        CPU time after which it stops, and says so.
 
     Raises
     ------
@@ -82,7 +85,9 @@ def inverting_gradients(
     marks = [steps * 3 // 8, steps * 5 // 8, steps * 7 // 8]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, marks, gamma=0.1)
     distance = torch.ones(())
-    for _ in range(steps):
+    done = 0
+    while done < steps:
+        done += 1
         dots = own = seen = 0.0
         for mine, other in zip(goal.gradients(), goal.seen, strict=True):
             dots, own = dots + (mine * other).sum(), own + (mine * mine).sum()
@@ -99,7 +104,10 @@ def inverting_gradients(
         optimiser.step()
         schedule.step()
         goal.clamp()
-    return goal.recovery("inverting_gradients", began, steps, float(distance.detach()))
+        if _over(began, seconds):
+            break
+    notes = _stopped(done, steps, seconds)
+    return goal.recovery("inverting_gradients", began, done, float(distance.detach()), notes)
 
 
 def dlg(
@@ -114,12 +122,13 @@ def dlg(
     labels: NDArray[np.integer] | None = None,
     loss: Loss | None = None,
     seed: int = 0,
+    seconds: float | None = None,
 ) -> Recovery:
     """Recover a batch by squared distance and L-BFGS.
 
     Parameters
     ----------
-    model, gradients, shape, batch, bounds, labels, loss, seed
+    model, gradients, shape, batch, bounds, labels, loss, seed, seconds
         As for :func:`inverting_gradients`; bounds are applied at the end.
     iterations, rate : int, float
         Of L-BFGS, with up to 20 evaluations each.
@@ -152,6 +161,7 @@ def dlg(
         return total
 
     done = 0
+    stopped: tuple[str, ...] = ()
     for done in range(1, steps + 1):
         before = best[0]
         optimiser.step(distance)
@@ -161,11 +171,24 @@ def dlg(
             best = (last[0], goal.images.detach().clone())
         if before - best[0] < 1e-9 * max(1.0, before) and done > 5:
             break
+        if _over(began, seconds):
+            stopped = _stopped(done, steps, seconds)
+            break
     with torch.no_grad():
         goal.images.copy_(best[1])
     goal.clamp()
     notes = () if best[0] < 1e-3 else (f"did not converge: relative distance {best[0]:.2g}",)
-    return goal.recovery("dlg", began, done, best[0], notes)
+    return goal.recovery("dlg", began, done, best[0], (*notes, *stopped))
+
+
+def _over(began: float, seconds: float | None) -> bool:
+    return seconds is not None and time.process_time() - began > seconds
+
+
+def _stopped(done: int, steps: int, seconds: float | None) -> tuple[str, ...]:
+    if done == steps or seconds is None:
+        return ()
+    return (f"stopped after {done} of {steps} steps: its limit is {seconds:g} CPU seconds",)
 
 
 class _Goal:

@@ -278,8 +278,14 @@ class _Rounds:
             self.outputs(),
             self.unmixing,
         )
+        unmixing = self.unmixing
         if not verification.exact:
             notes.append(_why(verification.agreement, self.found, verification))
+            fits = verification.agreement[self.found] >= AGREEMENT
+            if not self.found.all() and not (fits.size and fits.all()):
+                # Inputs of found columns depend on the missing ones: part of it helps nobody.
+                unmixing = self.first.unmixing
+                notes.append("the inputs are those of ica: the columns found do not fit them")
         elif observation.batch is None or self.factors.rank < observation.batch:
             whole = "" if observation.batch is None else f" of a batch of {observation.batch}"
             notes.append(
@@ -287,7 +293,7 @@ class _Rounds:
                 "noise; one of them may be several that are nearly equal"
             )
         return Recovery(
-            inputs=self.unmixing @ self.factors.rows,
+            inputs=unmixing @ self.factors.rows,
             method="relu_exact",
             verified=verification.exact,
             cpu_seconds=time.process_time() - began,

@@ -190,6 +190,7 @@ def judge(
     h, _ = layer.shape
     seen, edge = visible_rank(layer, factors, deviation)
     ratio = h / batch
+    active = int(np.count_nonzero(np.any(layer.weight != 0, axis=1)))
     noisy = f"{seen} of {factors.rank} components above the noise's edge"
     if verified >= distinct:
         verdict = Verdict.EXACT
@@ -201,11 +202,13 @@ def judge(
     elif recovered and 2 * recovered >= distinct:
         verdict = Verdict.RECONSTRUCTABLE
         proof = f"{verified} proved" if verified else "none proved"
-        reason = f"{recovered} of {batch} inputs by {best}, {proof}: {_limits(batch, h, noisy)}"
+        reason = f"{recovered} of {batch} inputs by {best}, {proof}: "
+        reason += _limits(batch, h, active, noisy)
     elif recovered or seen:
         verdict = Verdict.PARTIAL
         what = f"{recovered} of {batch} inputs by {best}" if recovered else "no single input"
-        reason = f"{what}; sums and mixtures are visible: {_limits(batch, h, noisy)}"
+        reason = f"{what}; sums and mixtures are visible: "
+        reason += f"rank {factors.rank}, {_limits(batch, h, active, noisy)}"
     else:
         verdict = Verdict.HIDDEN
         reason = (
@@ -229,10 +232,10 @@ def judge(
     )
 
 
-def _limits(batch: int, h: int, noisy: str) -> str:
+def _limits(batch: int, h: int, active: int, noisy: str) -> str:
     if batch > h:
         return f"{batch} inputs for {h} outputs, too many to separate"
-    return f"h/B {h / batch:.3g}, {noisy}"
+    return f"{active} of {h} neurons active, h/B {h / batch:.3g}, {noisy}"
 
 
 def worst(verdicts: list[LayerVerdict]) -> Verdict:

@@ -30,6 +30,11 @@ class Batch:
         As the model takes them.
     labels : (b,) array
         As the loss takes them.
+
+    Raises
+    ------
+    UsageError
+        If there is no example, or not a label for each.
     """
 
     inputs: NDArray[Any] = field(repr=False)
@@ -95,6 +100,11 @@ class Seen:
         Who sees what: a line each, for the report.
     single : bool
         Whether the server sees each client's gradient, and not only the sum.
+
+    Raises
+    ------
+    UsageError
+        If a number is out of its range.
     """
 
     gradients: Mapping[str, NDArray[Any]] = field(repr=False)
