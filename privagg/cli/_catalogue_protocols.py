@@ -242,7 +242,7 @@ def _responses() -> list[Protocol]:
         Protocol(
             name="responses",
             summary="A curator releases the bags' sums or means once, with label privacy",
-            path=f"{_PACKAGES}.responses.release:Curator",
+            path=f"{_PACKAGES}.responses.curator:Curator",
             threats=("active",),
             collusion="any number of those who see the release; the curator is trusted",
             learns="noisy sums of bags, whose members are public",
@@ -255,7 +255,7 @@ def _responses() -> list[Protocol]:
         Protocol(
             name="responses-secure",
             summary="The same by secure aggregation: no curator sees a response",
-            path=f"{_PACKAGES}.responses.secure_release:release_securely",
+            path=f"{_PACKAGES}.responses.rounds:release_securely",
             threats=_ALL_SIGNED,
             collusion="as bonawitz",
             learns="sums of bags, with the clients' noise if there is epsilon",

@@ -8,10 +8,10 @@ import pytest
 from privagg.accounting.gaussian import analytic_sigma
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
-from privagg.protocols.responses.release import Curator, Release
-from privagg.protocols.responses.secure_release import release_securely
+from privagg.protocols.responses.rounds import release_securely
 
 
 def test_sums_are_those_of_the_bags_with_the_noise_of_a_curator(rng):
