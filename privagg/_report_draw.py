@@ -357,21 +357,34 @@ def _heatmap(plot: Plot, axes: Axes, room: int) -> None:
     bar.set_label(_literal(plot.value_label), fontsize=10, color=_INK)
     bar.ax.tick_params(colors=_INK, labelsize=9)
     bar.outline.set_visible(False)
-    if len(columns) * len(plot.series) > _NUMBERED_CELLS:
-        return
     values = [v for one in plot.series for v in one.y]
+    texts = _cell_texts(plot, len(columns), room)
     middle = min(values) + 0.55 * (max(values) - min(values))
-    for row, one in enumerate(plot.series):
-        for column, value in enumerate(one.y):
-            axes.text(
-                column,
-                row,
-                cell_text(round(value, 3)),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="#000000" if value > middle else "#ffffff",
-            )
+    for index, text in enumerate(texts):
+        row, column = divmod(index, len(columns))
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="#000000" if values[index] > middle else "#ffffff",
+        )
+
+
+def _cell_texts(plot: Plot, columns: int, room: int) -> list[str]:
+    """Return the number of each cell of a heat map; none if there is no room to read them."""
+    values = [v for one in plot.series for v in one.y]
+    if len(values) > _NUMBERED_CELLS:
+        return []
+    names = max(len(_shorten(one.name)) for one in plot.series)
+    letters = 1.6 * room - 16 - 1.1 * names
+    for digits in (3, 2):
+        texts = [cell_text(round(value, digits)) for value in values]
+        if columns * (max(map(len, texts)) + 0.4) <= letters:
+            return texts
+    return []
 
 
 def _references(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:

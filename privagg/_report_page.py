@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 _LONGEST_JSON = 200_000
+_LETTERS_ON_PAPER = 95
 _FRAMES = {Choropleth: "maps", ImageGrid: "scroll grid", Plot: "scroll drawn"}
 _KINDS = {"stacked-bar": "stacked bars", "bar": "bars", "line": "lines", "heatmap": "heat map"}
 
@@ -66,6 +67,7 @@ def page(
                 "title": printable(table.title),
                 "heads": table.heads,
                 "rows": table.texts(),
+                "wide": _least_letters(table) > _LETTERS_ON_PAPER,
                 "numeric": [table.is_numeric(i) for i in range(len(table.heads))],
             }
             for table in tables
@@ -94,6 +96,15 @@ def _picture(plot: Plot | Choropleth | ImageGrid, prefix: str) -> str:
     if isinstance(plot, Choropleth):
         return _report_choropleth.markup(plot, prefix)
     return _report_draw.svg(plot, prefix)
+
+
+def _least_letters(table: Table) -> int:
+    """Return the letters in a row whose columns are as narrow as their longest words."""
+    columns = zip(table.heads, *table.texts(), strict=True)
+    longest = [
+        max(len(word) for text in column for word in text.split() or [""]) for column in columns
+    ]
+    return sum(longest) + 2 * len(longest)
 
 
 def _words(plot: Plot | Choropleth | ImageGrid) -> str:

@@ -99,14 +99,14 @@ def test_size_and_assertions_are_asked_for():
 
 def picture(colours):
     image = pytest.importorskip("PIL.Image").new("RGB", (64, 64))
-    image.putdata([(i % colours, i // 64, 7) for i in range(64 * 64)])
+    image.putdata([(i * i % colours, 3 * (i * i % colours), 7) for i in range(64 * 64)])
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()
 
 
 def test_outputs_are_made_small():
-    shown = {"image/png": picture(64), "text/plain": "<Figure>", "application/x": "1"}
+    shown = {"image/png": picture(61), "text/plain": "<Figure>", "application/x": "1"}
     result = {"output_type": "display_data", "metadata": {"width": 1}, "data": shown}
     other = {"output_type": "display_data", "metadata": {}, "data": {"application/x": "1"}}
     cell = code("x", stream("a\n"), stream(["b\n", "c\n"]), stream("d", "stderr"), result, other)
