@@ -38,7 +38,7 @@ COMMANDS = {
         "simulate secagg --clients 6 --dim 40 --value-bits 12 --report page.html --quiet",
         "data show adult --plot adult.svg",
     ),
-    "audit": ("audit ldp --mechanism grr --domain-size 8 --epsilon 2 --quiet",),
+    "audit": ("audit ldp --values 8 --oracles grr --epsilon 2 --quiet",),
 }
 """Smoke tests that are commands: per extra, what follows ``privagg``. The others are scripts."""
 
