@@ -41,6 +41,7 @@ _LETTERS_IN_PAGE = 64
 _MARKED_POINTS = 40
 _NUMBERED_CELLS = 150
 _LETTERS_ALONG_X = 60
+_LETTERS_OF_TITLE = 52
 
 
 def require(*modules: str) -> None:
@@ -220,7 +221,8 @@ def _literal(text: str) -> str:
 
 def _draw(plot: Plot, axes: Axes, room: int = _LETTERS_ALONG_X) -> list[tuple[Any, str]]:
     """Draw `plot` and return what its legend has to name; nothing where that is clear."""
-    axes.set_title(_literal(plot.title), loc="left", fontsize=12, color=_INK, pad=10)
+    title = textwrap.fill(_literal(plot.title), _LETTERS_OF_TITLE)
+    axes.set_title(title, loc="left", fontsize=12, color=_INK, pad=10)
     axes.set_xlabel(_literal(plot.x_label), fontsize=10, color=_INK)
     axes.set_ylabel(_literal(plot.y_label), fontsize=10, color=_INK)
     axes.tick_params(colors=_INK, labelsize=9)
@@ -379,7 +381,7 @@ def _cell_texts(plot: Plot, columns: int, room: int) -> list[str]:
     if len(values) > _NUMBERED_CELLS:
         return []
     names = max(len(_shorten(one.name)) for one in plot.series)
-    letters = 1.6 * room - 16 - 1.1 * names
+    letters = 1.6 * room - 12 - 1.1 * names
     for digits in (3, 2):
         texts = [cell_text(round(value, digits)) for value in values]
         if columns * (max(map(len, texts)) + 0.4) <= letters:
