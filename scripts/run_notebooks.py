@@ -152,7 +152,9 @@ def execute(path: Path) -> dict[str, Any]:
     from nbclient.exceptions import CellExecutionError
 
     text = path.read_text(encoding="utf-8")
-    book = nbformat.reads(text, as_version=4)
+    reads: Any = nbformat.reads  # has no types
+    writes: Any = nbformat.writes
+    book = reads(text, as_version=4)
     metadata = json.loads(text)["metadata"]
     client = NotebookClient(
         book,
@@ -165,7 +167,7 @@ def execute(path: Path) -> dict[str, Any]:
         client.execute()
     except CellExecutionError as failure:
         raise RuntimeError(str(failure)) from None
-    executed: dict[str, Any] = json.loads(nbformat.writes(book))
+    executed: dict[str, Any] = json.loads(writes(book))
     # The kernel's own version is not the notebook's.
     executed["metadata"] = metadata
     return executed
