@@ -32,7 +32,8 @@ PEERS_VENV ?= .venv-peers
 PEERS := flwr python-flint gmpy2 galois
 # multi-freq-ldpy and pure-ldp give strings to xxhash, and pure-ldp imports two more.
 PEERS += multi-freq-ldpy pure-ldp statsmodels scikit-learn xxhash==3.5.0
-PEERS_BENCH := $(PEERS_VENV)/bin/privagg bench
+# One part of `make bench`, or one area or claim of `make claims`: ONLY=prg, ONLY=sensor.
+ONLY ?=
 
 # An environment of its own: the compiler for CUDA takes 400 MB. Its version is that of the extra
 # `gpu`; nvcc's wheel brings the assembler. No driver is needed.
@@ -40,7 +41,8 @@ PTX_VENV ?= .venv-ptx
 PTX_TOOLS := numba-cuda==0.30.4 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*' \
 	'nvidia-cuda-nvcc==13.0.*' pytest pytest-timeout
 
-.PHONY: help demo dev test check format sweep golden gpu ptx wheel-check release-check bench-peers clean
+.PHONY: help demo dev test check format sweep golden gpu ptx docs wheel-check release-check claims bench \
+	bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,9 +54,12 @@ help:
 	@echo 'make golden       long golden runs'
 	@echo 'make ptx          compile every CUDA kernel in an environment of its own, without a device'
 	@echo 'make gpu          run the tests of the CUDA kernels on a device, with the extra gpu'
+	@echo 'make docs         build the pages as one site, build/docs/index.html, and check its links'
 	@echo 'make wheel-check  build, check contents, install elsewhere, import every module from there'
 	@echo 'make release-check  the same, and again with each extra: some ten minutes'
-	@echo 'make bench-peers  install the peers in an environment of their own and time them beside us'
+	@echo 'make claims       reproduce every figure that the pages state, and write docs/claims.md'
+	@echo 'make bench        time ours beside peers, in an environment of theirs; write docs/benchmarks.md'
+	@echo 'make bench-peers  only install that environment'
 	@echo 'make dev          only install .venv with the development tools'
 	@echo 'make clean        remove all that these commands made'
 
@@ -120,18 +125,25 @@ wheel-check: dev
 release-check: dev
 	$(RELEASE_CHECK)
 
+# Every warning is an error. Nothing is fetched.
+docs: dev
+	$(PY) -m sphinx -b html -W --keep-going -q -d build/doctrees docs build/docs
+	$(PY) scripts/check_site.py build/docs
+
 $(PEERS_VENV)/.installed: $(REQUIREMENTS)
 	$(PYTHON) -m venv --clear $(PEERS_VENV)
 	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e . $(PEERS)
 	@touch $@
 
+# CLAIMS=--fast leaves out what takes long.
+claims: dev
+	$(PY) scripts/claims.py run $(if $(ONLY),--only $(ONLY)) $(CLAIMS)
+
 bench-peers: $(PEERS_VENV)/.installed
-	$(PEERS_BENCH) prg --against flower
-	$(PEERS_BENCH) field --against flower
-	$(PEERS_BENCH) secagg --clients 100 --dim 1000000 --against flower
-	$(PEERS_BENCH) ldp
-	$(PEERS_BENCH) flower
+
+bench: dev bench-peers
+	$(PY) scripts/benchmarks.py run --python $(PEERS_VENV)/bin/python $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS_VENV) $(PTX_VENV) docs/generated build dist out .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find privagg tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

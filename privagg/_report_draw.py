@@ -255,6 +255,8 @@ def _draw(plot: Plot, axes: Axes, room: int = _LETTERS_ALONG_X) -> list[tuple[An
         if all(float(v).is_integer() for one in plot.series for v in one.x):
             axes.xaxis.set_major_locator(_report_ticks.whole_ticks())
         _report_ticks.readable_numbers(axes.xaxis)
+    if plot.second_x is not None:
+        _report_ticks.second_axis(plot.second_x, axes)
     return entries if len(entries) > 1 else []
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "Plot",
     "PlotKind",
     "Reference",
+    "SecondAxis",
     "Series",
     "Table",
     "cell_text",
@@ -256,6 +257,11 @@ class Reference:
         Its entry in the legend.
     axis : {"x", "y"}
         The axis on which `value` lies.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     value: float
@@ -267,6 +273,39 @@ class Reference:
             raise UsageError("axis", self.axis, "'x' or 'y'")
         if not math.isfinite(self.value):
             raise UsageError(f"reference {self.label!r}", self.value, "a finite number")
+
+
+@dataclass(frozen=True, slots=True)
+class SecondAxis:
+    """A second scale along the top of a plot of lines: other names for places along x.
+
+    Parameters
+    ----------
+    label : str
+        What the names are, with the unit.
+    places : sequence of float
+        Where, on the plot's own x axis.
+    texts : sequence of str
+        A name for each place.
+    """
+
+    label: str
+    places: Sequence[float]
+    texts: Sequence[str]
+
+    def __post_init__(self) -> None:
+        places = tuple(float(v) for v in self.places)
+        if not places or len(places) != len(self.texts):
+            raise UsageError(
+                f"texts of axis {self.label!r}",
+                f"{len(self.texts)} texts",
+                f"{len(places) or 'some'}, one for each place",
+            )
+        for place in places:
+            if not math.isfinite(place):
+                raise UsageError(f"places of axis {self.label!r}", place, "finite numbers")
+        object.__setattr__(self, "places", places)
+        object.__setattr__(self, "texts", tuple(self.texts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +329,8 @@ class Plot:
         Lines drawn across; not for heat maps and maps.
     segments : sequence of Series
         Of a map only: straight lines from each point of even index to the next, under the points.
+    second_x : SecondAxis, optional
+        Of lines only: a second scale, along the top.
 
     Raises
     ------
@@ -307,6 +348,7 @@ class Plot:
     log_y: bool = False
     references: Sequence[Reference] = ()
     segments: Sequence[Series] = ()
+    second_x: SecondAxis | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "series", tuple(self.series))
@@ -336,6 +378,8 @@ class Plot:
             raise UsageError(f"log_x {where}", True, "False: only lines have numbers along x")
         if self.kind == "heatmap" and (self.log_y or self.references):
             raise UsageError(f"kind {where}", "heatmap", "a heat map without log_y and references")
+        if self.second_x is not None and self.kind != "line":
+            raise UsageError(f"second_x {where}", self.kind, "a plot of lines")
         self._check_log("x", self.log_x)
         self._check_log("y", self.log_y)
 
@@ -344,6 +388,8 @@ class Plot:
             return
         values = [v for one in self.series for v in (one.x if axis == "x" else one.y)]
         values += [r.value for r in self.references if r.axis == axis]
+        if axis == "x" and self.second_x is not None:
+            values += self.second_x.places
         for value in values:
             if not isinstance(value, str) and value <= 0:
                 raise UsageError(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["readable_numbers", "readable_powers", "whole_ticks"]
+from privagg._report_choropleth import GRID, INK
+from privagg._report_parts import SecondAxis, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["readable_numbers", "readable_powers", "second_axis", "whole_ticks"]
 
 
 def whole_ticks() -> Any:
@@ -47,3 +53,18 @@ def readable_powers(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
     if high < 60 * low:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+
+
+def second_axis(axis: SecondAxis, axes: Axes) -> None:
+    """Draw other names for places along x at the top of a plot."""
+    from matplotlib.ticker import NullLocator
+
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(axis.places, [printable(text).replace("$", r"\$") for text in axis.texts])
+    top.xaxis.set_minor_locator(NullLocator())
+    top.set_xlabel(printable(axis.label).replace("$", r"\$"), fontsize=10, color=INK)
+    top.tick_params(colors=INK, labelsize=9)
+    top.tick_params(which="both", color=GRID)
+    top.patch.set_visible(False)
+    for spine in top.spines.values():
+        spine.set_color(GRID)

@@ -259,7 +259,7 @@ class Encoding:
 
         Parameters
         ----------
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             Integers of any width for an integer encoding; float16, float32, float64 or integers
             for a float encoding. On a CUDA device: no float16, no uint64; the words stay there.
         weight : int

@@ -45,7 +45,13 @@ class OsEntropy:
         return os.urandom(count)
 
     def spawn(self, label: str) -> OsEntropy:
-        """Return this source: the system's generator needs no separation."""
+        """Return this source: the system's generator needs no separation.
+
+        Parameters
+        ----------
+        label : str
+            Names the part that uses it.
+        """
         return self
 
     def __repr__(self) -> str:
@@ -63,6 +69,11 @@ class SeededEntropy:
         Any integer from 0 to 2**64 - 1.
     path : str
         Labels of the ancestors; set by :meth:`spawn`.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     insecure = True

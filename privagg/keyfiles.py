@@ -267,7 +267,13 @@ def write_identity(
 
 
 def others_can_read(path: str | Path) -> bool:
-    """Say whether the file's mode lets its group or everyone read or write it."""
+    """Say whether the file's mode lets its group or everyone read or write it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    """
     return bool(Path(path).stat().st_mode & 0o066)
 
 

@@ -150,12 +150,25 @@ def derive(secret: bytes, *, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 def public_key(private: bytes) -> bytes:
-    """Return the X25519 public key (32 bytes, RFC 7748) of a private key of 32 bytes."""
+    """Return the X25519 public key (32 bytes, RFC 7748) of a private key of 32 bytes.
+
+    Parameters
+    ----------
+    private : bytes
+        A private key of 32 bytes.
+    """
     return bytes(crypto_scalarmult_base(private))
 
 
 def agree(private: bytes, public: bytes) -> bytes:
     """Return the X25519 shared secret of 32 bytes (RFC 7748, section 6.1).
+
+    Parameters
+    ----------
+    private : bytes
+        A private key of 32 bytes.
+    public : bytes
+        The other party's public key of 32 bytes.
 
     Raises
     ------
@@ -199,12 +212,36 @@ def encrypt(key: bytes, plaintext: bytes, associated: bytes) -> bytes:
 
     Every `key` must be used for one plaintext only: the fixed nonce is sound for such keys alone.
     Repeating the call with the same arguments returns the same bytes.
+
+    Parameters
+    ----------
+    key : bytes
+        16 bytes.
+    plaintext : bytes
+        The message, of any length.
+    associated : bytes
+        Data that is bound to the ciphertext, though not in it.
+
+    Returns
+    -------
+    bytes
+        The ciphertext, and its tag of 16 bytes.
     """
     return AESGCM(key).encrypt(_NONCE, plaintext, associated)
 
 
 def decrypt(key: bytes, ciphertext: bytes, associated: bytes) -> bytes | None:
-    """Return the plaintext, or None if the tag does not verify for this key and associated data."""
+    """Return the plaintext, or None if the tag does not verify for this key and associated data.
+
+    Parameters
+    ----------
+    key : bytes
+        16 bytes.
+    ciphertext : bytes
+        What :func:`encrypt` returned: the tag comes last.
+    associated : bytes
+        Data that is bound to the ciphertext, though not in it.
+    """
     try:
         return AESGCM(key).decrypt(_NONCE, ciphertext, associated)
     except InvalidTag:

@@ -118,6 +118,11 @@ def kernel(suite: Suite | str) -> _Kernel:
     For loops within this package that make many short runs of one stream: nothing is checked here,
     and wrong arguments may crash the process.
 
+    Parameters
+    ----------
+    suite : Suite or str
+        The mask stream.
+
     Raises
     ------
     UsageError

@@ -30,7 +30,17 @@ from privagg import _report_draw, _report_text
 from privagg._report_areas import Area, Choropleth
 from privagg._report_images import ImageGrid
 from privagg._report_json import SCHEMA_VERSION, encode, plain
-from privagg._report_parts import Cell, Column, Plot, PlotKind, Reference, Series, Table, printable
+from privagg._report_parts import (
+    Cell,
+    Column,
+    Plot,
+    PlotKind,
+    Reference,
+    SecondAxis,
+    Series,
+    Table,
+    printable,
+)
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +57,7 @@ __all__ = [
     "ImageGrid",
     "Area",
     "Series",
+    "SecondAxis",
     "Reference",
     "SCHEMA_VERSION",
     "plain",

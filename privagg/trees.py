@@ -97,6 +97,10 @@ class Structure:
             arrays of any shape, NumPy scalars, and Python ints and floats; dtypes are the integers
             and floats of at most 64 bits.
 
+        Returns
+        -------
+        Structure
+
         Raises
         ------
         UsageError

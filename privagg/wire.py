@@ -22,7 +22,7 @@ from privagg._cuda import arrays
 from privagg._cuda.arrays import is_device_array
 from privagg._jit import JIT
 from privagg._packing import Unsigned, pack_kernel, pack_plain, unpack_kernel, unpack_plain
-from privagg._validate import refuse_masked
+from privagg._validate import describe, refuse_masked
 from privagg.errors import PeerError, UsageError
 
 __all__ = [
@@ -133,7 +133,7 @@ def unpack_bits(
 
 
 def checked_bits(buffer: BytesLike, count: int, bits: int) -> memoryview:
-    """Return a view of what :func:`pack_bits` wrote, still packed.
+    """Return a view of `count` numbers of `bits` bits that :func:`pack_bits` wrote to `buffer`.
 
     Raises
     ------
@@ -179,39 +179,51 @@ class Writer:
         self._parts: list[bytes | memoryview] = []
 
     def u8(self, value: int) -> Writer:
-        """Append an integer from 0 to ``2**8 - 1``."""
+        """Append `value`, from 0 to ``2**8 - 1``, and return the writer."""
         return self._integer(value, 1)
 
     def u16(self, value: int) -> Writer:
-        """Append an integer from 0 to ``2**16 - 1``, little-endian."""
+        """Append `value`, from 0 to ``2**16 - 1``, little-endian, and return the writer."""
         return self._integer(value, 2)
 
     def u32(self, value: int) -> Writer:
-        """Append an integer from 0 to ``2**32 - 1``, little-endian."""
+        """Append `value`, from 0 to ``2**32 - 1``, little-endian, and return the writer."""
         return self._integer(value, 4)
 
     def u64(self, value: int) -> Writer:
-        """Append an integer from 0 to ``2**64 - 1``, little-endian."""
+        """Append `value`, from 0 to ``2**64 - 1``, little-endian, and return the writer."""
         return self._integer(value, 8)
 
     def raw(self, data: BytesLike) -> Writer:
-        """Append bytes as they are; their number is the layout's business."""
+        """Append `data` as it is, and return the writer; its length is the layout's business."""
         self._parts.append(data if isinstance(data, bytes) else bytes(_view("data", data)))
         return self
 
     def raw_array(self, rows: NDArray[np.uint8]) -> Writer:
-        """Append a ``(count, width)`` uint8 array, row after row: a column of keys, say."""
+        """Append `rows`, a ``(count, width)`` uint8 array, row after row; return the writer.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         refuse_masked("rows", rows)
         if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2:
-            raise UsageError("rows", _describe(rows), "a (count, width) uint8 array")
+            raise UsageError("rows", describe(rows), "a (count, width) uint8 array")
         self._parts.append(rows.tobytes())
         return self
 
     def bitmap(self, flags: NDArray[np.bool_]) -> Writer:
-        """Append a ``(n,)`` bool array, 8 to a byte, least significant bit first."""
+        """Append `flags`, ``(n,)`` bools, 8 to a byte, lowest bit first; return the writer.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         refuse_masked("flags", flags)
         if not isinstance(flags, np.ndarray) or flags.dtype != np.bool_ or flags.ndim != 1:
-            raise UsageError("flags", _describe(flags), "a 1-D bool array")
+            raise UsageError("flags", describe(flags), "a 1-D bool array")
         self._parts.append(np.packbits(flags, bitorder="little").tobytes())
         return self
 
@@ -295,7 +307,7 @@ class Reader:
         return part.reshape(rows, columns).copy()
 
     def bitmap(self, count: int) -> NDArray[np.bool_]:
-        """Read a bitmap into a ``(count,)`` bool array; the bits after the last must be zero."""
+        """Read a bitmap of `count` bits, (count,) bool; the bits after the last must be zero."""
         size = bitmap_size(count)
         part = np.frombuffer(self._take(size, f"bytes (a bitmap of {count})"), np.uint8)
         try:
@@ -318,7 +330,7 @@ class Reader:
             self.fail(f"packed vector ending at byte {self._at}: {error}")
 
     def packed_bytes(self, count: int, bits: int) -> NDArray[np.uint8]:
-        """Read such a vector without unpacking it: its bytes, not copied, padding checked."""
+        """Read `count` numbers of `bits` bits as they are, (bytes,) uint8, not copied."""
         size = packed_size(count, bits)
         part = np.frombuffer(self._take(size, f"bytes ({count} values of {bits} bits)"), np.uint8)
         try:
@@ -338,6 +350,16 @@ class Reader:
         """Raise the :class:`~privagg.errors.PeerError` of this message's sender and round.
 
         For what only the caller can judge, such as a version or an index out of range.
+
+        Parameters
+        ----------
+        reason : str
+            What is wrong with it.
+
+        Raises
+        ------
+        PeerError
+            Always.
         """
         raise PeerError(self._peer, self._round, reason) from None
 
@@ -363,7 +385,7 @@ def _pack(values: Unsigned, bits: int) -> NDArray[np.uint8]:
     _width(bits)
     refuse_masked("values", values)
     if not isinstance(values, np.ndarray) or values.dtype not in _WORDS or values.ndim != 1:
-        raise UsageError("values", _describe(values), "a 1-D uint32 or uint64 array")
+        raise UsageError("values", describe(values), "a 1-D uint32 or uint64 array")
     size = packed_size(values.size, bits)
     if JIT:
         # A read-only view: one compiled version serves writable and read-only arrays.
@@ -425,9 +447,3 @@ def _word(dtype: DTypeLike, bits: int) -> np.dtype[Any]:
     if 8 * word.itemsize < _width(bits):
         raise UsageError("dtype", "uint32", f"uint64, as values have {bits} bits")
     return word
-
-
-def _describe(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} array of shape {value.shape}"
-    return type(value).__name__

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from privagg.protocols import lightsecagg, locational, multidim, secagg, sensor
+from privagg.protocols import additive, lightsecagg, locational, multidim, secagg, sensor
 from privagg.protocols.lightsecagg import states as lsa_states
 from privagg.protocols.responses.release import Release
 from privagg.protocols.secagg import states as secagg_states
@@ -36,6 +36,7 @@ PACKAGES = sorted(
 )
 
 PARAMETERS = {
+    "additive": additive.Params,
     "secagg": secagg.Params,
     "lightsecagg": lightsecagg.Params,
     "sensor": sensor.Params,

@@ -91,6 +91,21 @@ def sum_curve(
 ) -> Curve:
     """Return :func:`sum_bound` as a curve.
 
+    Parameters
+    ----------
+    l2_squared : float
+        Square of the Euclidean sensitivity, in the noise's unit.
+    l1 : float
+        Sensitivity in the 1-norm, in the noise's unit.
+    variance : float
+        Variance of one client's noise, above 0.
+    clients : int
+        How many add noise.
+    dim : int
+        Coordinates of a vector.
+    adjacency : str
+        What neighbouring inputs are; see :mod:`privagg.accounting`.
+
     Raises
     ------
     UsageError
@@ -112,6 +127,26 @@ def sum_epsilon(
     With a the :func:`slack` of all rounds, (e, d)-DP of the Gaussian is (e + 2 a, d exp(a))-DP of
     the sum. Infinite where the slack is large or the variance too small; :func:`sum_curve` then
     says more.
+
+    Parameters
+    ----------
+    l2_squared : float
+        Square of the Euclidean sensitivity, in the noise's unit.
+    variance : float
+        Variance of one client's noise, above 0.
+    clients : int
+        How many add noise.
+    dim : int
+        Coordinates of a vector.
+    rounds : int
+        At least 1.
+    delta : float
+        From 0 to below 1.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     whole("rounds", rounds, 1, 10**9)
     return rounds_epsilon(l2_squared, variance, {clients: rounds}, dim, delta)

@@ -21,13 +21,29 @@ __all__ = [
 
 
 def zcdp_curve(rho: float, adjacency: str = ZERO_OUT) -> Curve:
-    """Return the Renyi curve of rho-zCDP: rho alpha (Bun, Steinke, TCC 2016)."""
+    """Return the Renyi curve of rho-zCDP: rho alpha (Bun, Steinke, TCC 2016).
+
+    Parameters
+    ----------
+    rho : float
+        Above 0.
+    adjacency : str
+        What neighbouring inputs are; see :mod:`privagg.accounting`.
+    """
     stated = positive("rho", rho)
     return Curve.of(lambda order: stated * order, ORDERS, adjacency)
 
 
 def gaussian_curve(multiplier: float, adjacency: str = ZERO_OUT) -> Curve:
-    """Return the Renyi curve of noise of `multiplier` sensitivities: alpha / (2 multiplier**2)."""
+    """Return the Renyi curve of noise of `multiplier` sensitivities: alpha / (2 multiplier**2).
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation of the noise over the sensitivity.
+    adjacency : str
+        What neighbouring inputs are; see :mod:`privagg.accounting`.
+    """
     return zcdp_curve(0.5 / positive("multiplier", multiplier) ** 2, adjacency)
 
 
@@ -80,6 +96,15 @@ def analytic_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
 
     It solves :func:`analytic_delta` ``(D / s, epsilon) = delta`` for s, with D the sensitivity, by
     bisection.
+
+    Parameters
+    ----------
+    sensitivity : float
+        How far one party's change can move the sum: in the Euclidean norm.
+    epsilon : float
+        Above 0.
+    delta : float
+        From 0 to below 1.
 
     Raises
     ------

@@ -147,11 +147,22 @@ class Ledger:
         """Return what a respondent has spent in all, rounded up; 0 for one never charged.
 
         Infinite where the sum is beyond all floats: it is never stated too small.
+
+        Parameters
+        ----------
+        respondent : str or int
+            Who: the name or number that the ledger knows.
         """
         return _rounded_up(self._spent.get(_identity(respondent), Fraction(0)))
 
     def remaining(self, respondent: str | int) -> float:
-        """Return what a respondent may still spend, rounded down; infinite without a limit."""
+        """Return what a respondent may still spend, rounded down; infinite without a limit.
+
+        Parameters
+        ----------
+        respondent : str or int
+            Who: the name or number that the ledger knows.
+        """
         if self._limit is None:
             return inf
         left = Fraction(self._limit) - self._spent.get(_identity(respondent), Fraction(0))
@@ -178,6 +189,11 @@ class Ledger:
     @classmethod
     def decode(cls, data: bytes) -> Ledger:
         """Read a ledger that :meth:`encode` wrote; every charge is checked again.
+
+        Parameters
+        ----------
+        data : bytes
+            What was written; nothing in it is trusted.
 
         Raises
         ------

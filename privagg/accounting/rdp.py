@@ -49,6 +49,11 @@ class Curve:
         The bound at each, in nats.
     adjacency : str
         What the two inputs differ in.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     orders: tuple[float, ...]
@@ -74,12 +79,37 @@ class Curve:
         orders: Iterable[float] = ORDERS,
         adjacency: str = ZERO_OUT,
     ) -> Curve:
-        """Evaluate a bound at each order."""
+        """Evaluate a bound at each order.
+
+        Parameters
+        ----------
+        bound : callable
+            The bound: alpha to the divergence of that order.
+        orders : iterable of float
+            Orders above 1.
+        adjacency : str
+            What neighbouring inputs are; see :mod:`privagg.accounting`.
+
+        Returns
+        -------
+        Curve
+        """
         points = tuple(float(order) for order in orders)
         return cls(points, tuple(bound(order) for order in points), adjacency)
 
     def times(self, rounds: int) -> Curve:
-        """Return the curve of so many independent rounds."""
+        """Return the curve of so many independent rounds.
+
+        Parameters
+        ----------
+        rounds : int
+            At least 1.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
             raise UsageError("rounds", rounds, "a whole number from 1")
         return Curve(self.orders, tuple(rounds * value for value in self.values), self.adjacency)
@@ -117,7 +147,13 @@ class Curve:
         return self.best(delta)[0]
 
     def best(self, delta: float) -> tuple[float, float]:
-        """Return that epsilon, and the order that proves it."""
+        """Return that epsilon, and the order that proves it.
+
+        Parameters
+        ----------
+        delta : float
+            From 0 to below 1.
+        """
         logarithm = math.log(check_delta(delta))
         found = [
             (
@@ -132,7 +168,13 @@ class Curve:
         return min(found)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta at a given epsilon that an order of the curve proves."""
+        """Return the least delta at a given epsilon that an order of the curve proves.
+
+        Parameters
+        ----------
+        epsilon : float
+            Above 0.
+        """
         stated = positive("epsilon", epsilon)
         least = min(
             (order - 1) * (value - stated + math.log1p(-1 / order)) - math.log(order)

@@ -36,6 +36,17 @@ def skellam_curve(
 ) -> Curve:
     """Return :func:`skellam_bound` as a curve over whole orders.
 
+    Parameters
+    ----------
+    l2_squared : float
+        Square of the Euclidean sensitivity, in the noise's unit.
+    l1 : float
+        Sensitivity in the 1-norm, in the noise's unit.
+    variance : float
+        Variance of the noise, above 0.
+    adjacency : str
+        What neighbouring inputs are; see :mod:`privagg.accounting`.
+
     Raises
     ------
     UsageError

@@ -55,6 +55,13 @@ def sampled_gaussian(multiplier: float, rate: float) -> Curve:
 
     Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism", 2019,
     section 3.3: the same sum with r(l) = l / (2 z**2) and factor 1.
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation of the noise over the sensitivity.
+    rate : float
+        Probability with which each record is in a batch, from 0 to 1.
     """
     z = positive("multiplier", multiplier)
     return _sampled(lambda order: order / (2 * z * z), rate, 1.0)

@@ -1,14 +1,6 @@
 """Attacks on reports of local differential privacy, and what they prove.
 
-==================================================  ===============================================
-:func:`~privagg.attacks.ldp_guess.guess_success`    guess the value from one report
-:func:`~...ldp_distinguisher.distinguish_oracle`    a lower bound of an oracle's epsilon
-:func:`~...ldp_distinguisher.distinguish_tuples`    the same of a survey with fakes
-:func:`~...ldp_attribute.infer_attributes`          which attribute of RS+FD or RS+RFD is true
-:func:`~...ldp_reidentification.reidentify`         find a respondent of several SMP surveys
-:func:`~...ldp_poisoning.poisoning_gain`            what fake respondents gain
-==================================================  ===============================================
-
+==========================  ======================================
 All of them attack reports that they make themselves, of known values: they audit a configuration,
 not anyone's reports.
 """
@@ -25,6 +17,7 @@ from privagg.attacks.ldp_attribute import (
     attribute_posterior,
     infer_attributes,
 )
+from privagg.attacks.ldp_averaging import AveragingSuccess, averaging_success
 from privagg.attacks.ldp_distinguisher import LowerBound, distinguish_oracle, distinguish_tuples
 from privagg.attacks.ldp_guess import GuessSuccess, guess_success, guessing_rate
 from privagg.attacks.ldp_poisoning import Poisoning, poisoning_gain, survey_gain
@@ -39,6 +32,7 @@ from privagg.protocols.multidim import Protocol, oracles_of
 __all__ = [
     "KNOWLEDGE",
     "AttributeInference",
+    "AveragingSuccess",
     "GuessSuccess",
     "LowerBound",
     "OracleAudit",
@@ -46,6 +40,7 @@ __all__ = [
     "Reidentification",
     "attribute_posterior",
     "audit_oracles",
+    "averaging_success",
     "distinguish_oracle",
     "distinguish_tuples",
     "guess_success",

@@ -24,27 +24,73 @@ __all__ = [
 
 
 def check_oracle(oracle: object) -> None:
-    """Refuse what is no frequency oracle."""
+    """Refuse what is no frequency oracle.
+
+    Parameters
+    ----------
+    oracle : object
+        A frequency oracle.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     if not isinstance(oracle, FrequencyOracle):
         hint = "Such as privagg.mechanisms.GRR(domain, epsilon)."
         raise UsageError("oracle", type(oracle).__name__, "a frequency oracle", hint)
 
 
 def check_params(params: object) -> None:
-    """Refuse what is no survey."""
+    """Refuse what is no survey.
+
+    Parameters
+    ----------
+    params : object
+        What should be the parameters of a survey.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     if not isinstance(params, Params):
         raise UsageError("params", type(params).__name__, "Params")
 
 
 def check_faked(params: object) -> None:
-    """Refuse what is no survey with fakes."""
+    """Refuse what is no survey with fakes.
+
+    Parameters
+    ----------
+    params : object
+        What should be the parameters of a survey with fakes.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     if not isinstance(params, Params) or not params.protocol.faked:
         found = params.protocol.value if isinstance(params, Params) else type(params).__name__
         raise UsageError("params", found, "a survey with fakes: rs+fd or rs+rfd")
 
 
 def check_reports(params: Params, reports: object) -> None:
-    """Refuse what are no reports of this survey."""
+    """Refuse what are no reports of this survey.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    reports : object
+        What should be reports of it.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     if not isinstance(reports, TupleReports):
         raise UsageError("reports", type(reports).__name__, "TupleReports")
     if reports.params.digest != params.digest:
@@ -52,7 +98,20 @@ def check_reports(params: Params, reports: object) -> None:
 
 
 def check_beliefs(params: Params, beliefs: object) -> list[Vector]:
-    """Return beliefs as arrays: for each attribute numbers from 0 that add up to 1."""
+    """Return beliefs as arrays: for each attribute numbers from 0 that add up to 1.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    beliefs : sequence of arrays
+        One per attribute, of its number of values; numbers from 0 that add up to 1.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     if not isinstance(beliefs, Sequence) or isinstance(beliefs, str | bytes):
         raise UsageError("beliefs", type(beliefs).__name__, "a list of arrays, one per attribute")
     try:
@@ -68,11 +127,28 @@ def check_beliefs(params: Params, beliefs: object) -> list[Vector]:
 
 
 def check_seed(seed: object) -> int:
-    """Return a seed, if it is one: an experiment that cannot be repeated is none."""
+    """Return a seed, if it is one: an experiment that cannot be repeated is none.
+
+    Parameters
+    ----------
+    seed : object
+        Makes a run repeatable, from 0.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     return whole("seed", seed, 0, 2**64 - 1)
 
 
 def check_confidence(confidence: float) -> float:
-    """Return a confidence strictly between 0 and 1 as a float."""
+    """Return a confidence strictly between 0 and 1 as a float.
+
+    Parameters
+    ----------
+    confidence : float
+        Strictly between 0 and 1.
+    """
     interval_factor(confidence)
     return float(confidence)

@@ -154,6 +154,10 @@ def infer_attributes(
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
 
+    Returns
+    -------
+    AttributeInference
+
     Raises
     ------
     UsageError

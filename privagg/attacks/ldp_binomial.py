@@ -39,7 +39,17 @@ def lower_bound(hits: int, trials: int, alpha: float) -> float:
 
 
 def upper_bound(hits: int, trials: int, alpha: float) -> float:
-    """Return a bound that the probability is above with probability at most `alpha`."""
+    """Return a bound that the probability is above with probability at most `alpha`.
+
+    Parameters
+    ----------
+    hits : int
+        How often it happened.
+    trials : int
+        How often it could have.
+    alpha : float
+        Probability of a wrong bound, above 0 and below 1.
+    """
     return 1.0 - lower_bound(trials - hits, trials, alpha)
 
 

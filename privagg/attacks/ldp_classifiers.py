@@ -24,7 +24,17 @@ _TURNS = 80
 
 
 def unpacked(rows: NDArray[np.uint64], offset: int, width: int) -> Vector:
-    """Return bits of each row as numbers, ``(n, width)``."""
+    """Return bits of each row as numbers, ``(n, width)``.
+
+    Parameters
+    ----------
+    rows : (n, words) uint64 array
+        Reports as rows of bits.
+    offset : int
+        The first bit.
+    width : int
+        How many bits.
+    """
     octets = rows.astype("<u8", copy=False).view(np.uint8)
     every = np.unpackbits(octets, axis=1, bitorder="little")
     return np.asarray(every[:, offset : offset + width], np.float64)
@@ -58,6 +68,10 @@ def logistic(
         Classes of the known ones, from 0.
     classes, seed : int
         How many classes; the seed is not used, as nothing is random.
+
+    Returns
+    -------
+    (m,) int64 array
     """
     x = np.column_stack([known[:_MOST], np.ones(min(len(known), _MOST))])
     target = np.eye(classes)[labels[:_MOST]]

@@ -98,6 +98,11 @@ def distinguish_oracle(
         Of the bound.
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     check_oracle(oracle)
     count = whole("trials", trials, 2, 10**8)
@@ -164,6 +169,11 @@ def worst_pair(params: Params, adjacency: str) -> tuple[list[int], list[int]]:
         A survey with fakes.
     adjacency : str
         ``"tuple"`` or ``"attribute"``.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     check_faked(params)
     if not isinstance(adjacency, str) or adjacency not in ("tuple", "attribute"):
@@ -190,7 +200,19 @@ def worst_pair(params: Params, adjacency: str) -> tuple[list[int], list[int]]:
 def tuple_log_ratio(
     params: Params, reports: TupleReports, first: list[int], second: list[int]
 ) -> NDArray[np.float64]:
-    """Return ln P(report | first) - ln P(report | second) of each report, ``(n,)``; exact."""
+    """Return ln P(report | first) - ln P(report | second) of each report, ``(n,)``; exact.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    reports : TupleReports
+        The reports.
+    first : list of int
+        Codes of one tuple, one per attribute.
+    second : list of int
+        Codes of the other.
+    """
     check_faked(params)
     check_reports(params, reports)
     rows, layout = reports.groups[0][0], row_layout(params)

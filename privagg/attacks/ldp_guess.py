@@ -91,6 +91,15 @@ def guess_success(oracle: FrequencyOracle, *, trials: int = 4000, seed: int = 0)
         Reports.
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
+
+    Returns
+    -------
+    GuessSuccess
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     check_oracle(oracle)
     count = whole("trials", trials, 1, 10**8)
@@ -141,7 +150,21 @@ def guessing_rate(oracle: FrequencyOracle) -> float | None:
 
 
 def guess(oracle: FrequencyOracle, reports: Reports, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the best guess of each report's value: uniform among those it supports most."""
+    """Return the best guess of each report's value: uniform among those it supports most.
+
+    Parameters
+    ----------
+    oracle : FrequencyOracle
+        A frequency oracle.
+    reports : Reports
+        What was collected.
+    rng : numpy.random.Generator
+        The attacker's coins, where several values are as likely.
+
+    Returns
+    -------
+    (n,) int64 array
+    """
     found = supports(oracle, reports)
     # Small random numbers break ties, and support decides the rest.
     ties = found + 1e-9 * rng.random(found.shape)
@@ -153,6 +176,11 @@ def supports(oracle: FrequencyOracle, reports: Reports) -> NDArray[np.float64]:
 
     For any one report it grows with the report's probability under the value, so that the largest
     is the likeliest value and differences order likelihood ratios.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     first, n = reports.columns[0], len(reports)
     if n == 0:

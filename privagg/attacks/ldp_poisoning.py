@@ -169,6 +169,20 @@ def survey_gain(
     One made-up report pushes a value of each attribute with ``spl`` and with fakes; with ``smp`` it
     pushes one attribute, named by the attacker: the gain is then of the attribute that all fake
     respondents name, at the expected number of honest reports of it.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    fraction : float
+        Fraction of the respondents that are fake, from 0 to below 1.
+    frequency : float
+        True frequency of the attacked value, from 0 to 1.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     check_params(params)
     part = _fraction(fraction)
@@ -193,7 +207,21 @@ def survey_gain(
 
 
 def crafted_rows(params: Params, values: list[int], count: int) -> NDArray[np.uint64]:
-    """Return rows of made-up reports that support one value of each attribute, and nothing else."""
+    """Return rows of made-up reports that support one value of each attribute, and nothing else.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    values : list of int
+        A code for each attribute.
+    count : int
+        How many rows.
+
+    Returns
+    -------
+    (count, words) uint64 array
+    """
     check_faked(params)
     layout = row_layout(params)
     rows = np.zeros((count, row_words(layout.width)), np.uint64)

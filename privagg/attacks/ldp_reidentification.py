@@ -82,6 +82,10 @@ def reidentify(
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
 
+    Returns
+    -------
+    Reidentification
+
     Raises
     ------
     UsageError

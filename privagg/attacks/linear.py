@@ -15,6 +15,9 @@ same in each round is given away exactly, one that varies up to the noise gain.
 
 Guarantee: "determined" and "not determined" are exact but for :attr:`Audit.error_bound`. An input
 that is not determined is not thereby safe: it may be bounded, correlated, or known from elsewhere.
+
+Source of the question: So et al., "Securing Secure Aggregation: Mitigating Multi-Round Privacy
+Leakage in Federated Learning", AAAI 2023; what is computed here is exact linear algebra.
 """
 
 from __future__ import annotations
@@ -203,6 +206,11 @@ def audit(
         Of the primes and random combinations.
     progress : callable, optional
         Called with the number of rounds read, and of all.
+
+    Returns
+    -------
+    Audit
+        What was found, with what it takes to repeat it.
 
     Raises
     ------

@@ -37,7 +37,15 @@ _CHUNK = 256  # rows converted at once
 
 
 def random_primes(count: int, entropy: Entropy = OS) -> tuple[Field, ...]:
-    """Return fields of distinct primes, uniform among those between 2**30 and 2**31."""
+    """Return fields of distinct primes, uniform among those between 2**30 and 2**31.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    entropy : Entropy
+        Where randomness comes from: the operating system, unless it is to be repeatable.
+    """
     found: list[Field] = []
     while len(found) < count:
         number = 2**30 + int(uniform(entropy, 1, ring(30))[0])
@@ -154,7 +162,13 @@ class ExactSpace:
         return grew
 
     def contains(self, vectors: Any) -> NDArray[np.bool_]:
-        """Tell which vectors, shape (m, columns), the rows determine: sums of inputs, say."""
+        """Tell which vectors, shape (m, columns), the rows determine: sums of inputs, say.
+
+        Parameters
+        ----------
+        vectors : (m, columns) array of integers
+            Coefficients, a row for each.
+        """
         matrix = self._checked("vectors", vectors)
         residues, _ = _residues(matrix, [space.field for space in self._spaces])
         answers = [space.contains(rest) for space, rest in zip(self._spaces, residues, strict=True)]

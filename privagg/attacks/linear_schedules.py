@@ -118,7 +118,15 @@ class Exposure:
         return int(self.curve[-1]) if len(self.curve) else 0
 
     def rounds_to(self, fraction: float, clients: int) -> int | None:
-        """Return after how many rounds this fraction of clients is determined; None for never."""
+        """Return after how many rounds this fraction of clients is determined; None for never.
+
+        Parameters
+        ----------
+        fraction : float
+            Of the clients, above 0 and up to 1.
+        clients : int
+            How many there are.
+        """
         needed = max(1, int(np.ceil(fraction * clients)))
         reached = np.flatnonzero(self.curve >= needed)
         return int(reached[0]) + 1 if reached.size else None

@@ -241,6 +241,11 @@ class SensorViews:
         """Return what these observers hold, over the unknowns that it is about; None if nothing.
 
         Targets are ``("reading", node)``.
+
+        Parameters
+        ----------
+        observers : iterable of hashable
+            Who pool what they see.
         """
         held = [(who, row) for who in observers for row in self._held.get(who, [])]
         names = dict.fromkeys(name for _, row in held for name in row)
@@ -268,7 +273,17 @@ class SensorViews:
         links: Iterable[tuple[int, int]] = (),
         eavesdropper: bool = False,
     ) -> tuple[int, ...]:
-        """Return the nodes outside the coalition whose readings it learns; see `observers`."""
+        """Return the nodes outside the coalition whose readings it learns; see `observers`.
+
+        Parameters
+        ----------
+        coalition : iterable of int
+            Nodes that pool what they hold.
+        links : iterable of (int, int)
+            Links whose keys are broken.
+        eavesdropper : bool
+            Whether the coalition hears all that is sent.
+        """
         inside = tuple(coalition)
         who = self.observers(inside, links, eavesdropper)
         return tuple(node for node in self._exposed(who) if node not in inside)
@@ -287,7 +302,19 @@ class SensorViews:
         links: Iterable[tuple[int, int]] = (),
         eavesdropper: bool = False,
     ) -> bool:
-        """Say whether a coalition knows the sum of these nodes' readings."""
+        """Say whether a coalition knows the sum of these nodes' readings.
+
+        Parameters
+        ----------
+        nodes : iterable of int
+            Nodes whose readings are added.
+        coalition : iterable of int
+            Nodes that pool what they hold.
+        links : iterable of (int, int)
+            Links whose keys are broken.
+        eavesdropper : bool
+            Whether the coalition hears all that is sent.
+        """
         who = self.observers(coalition, links, eavesdropper)
         made, asked = self.views(who), {("reading", node): 1 for node in nodes}
         if made is None or not set(asked) <= set(made.targets):

@@ -22,12 +22,37 @@ Functional = dict[Any, Any]
 
 
 def link(one: int, other: int) -> tuple[str, int, int]:
-    """Name the observer with the key of a link: it reads what either end seals for the other."""
+    """Name the observer with the key of a link: it reads what either end seals for the other.
+
+    Parameters
+    ----------
+    one : int
+        A node.
+    other : int
+        Another.
+
+    Returns
+    -------
+    tuple of str, int, int
+        The same whichever end comes first.
+    """
     return ("link", min(one, other), max(one, other))
 
 
 class ClusterReader:
-    """One cluster's messages, read into functionals."""
+    """One cluster's messages, read into functionals.
+
+    Parameters
+    ----------
+    views : SensorViews
+        Where functionals go.
+    head : int
+        The cluster's leader.
+    members : tuple of int
+        Nodes of the cluster, in the roster's order.
+    said : list of Entry
+        Its messages.
+    """
 
     def __init__(
         self, views: SensorViews, head: int, members: tuple[int, ...], said: list[Entry]
@@ -129,7 +154,15 @@ class ClusterReader:
 
 
 def plus(one: Functional, other: Functional) -> Functional:
-    """Return the sum of two functionals, without what cancels."""
+    """Return the sum of two functionals, without what cancels.
+
+    Parameters
+    ----------
+    one : mapping
+        Coefficients by unknown.
+    other : mapping
+        Coefficients by unknown.
+    """
     total = dict(one)
     for name, factor in other.items():
         total[name] = total.get(name, 0) + factor

@@ -18,7 +18,13 @@ _OPTIMAL, _STOPPED, _INFEASIBLE, _UNBOUNDED = 0, 1, 2, 3
 
 
 def require_scipy() -> None:
-    """Raise :class:`UsageError` unless SciPy, of the extra ``audit``, is installed."""
+    """Raise :class:`UsageError` unless SciPy, of the extra ``audit``, is installed.
+
+    Raises
+    ------
+    UsageError
+        If it is not.
+    """
     if importlib.util.find_spec("scipy") is None:
         raise UsageError(
             "scipy",
@@ -78,7 +84,17 @@ class Program:
     seconds: float
 
     def minimum(self, objective: Floats) -> Solution:
-        """Minimise ``objective @ x``."""
+        """Minimise ``objective @ x``.
+
+        Parameters
+        ----------
+        objective : (n,) float array
+            Its coefficients.
+
+        Returns
+        -------
+        Solution
+        """
         require_scipy()
         from scipy.optimize import Bounds, LinearConstraint, milp
 

@@ -89,6 +89,13 @@ class Views:
     def learn(self, observer: Hashable, functional: Mapping[Any, Any]) -> None:
         """Give an observer a functional: coefficients by the unknowns' names.
 
+        Parameters
+        ----------
+        observer : hashable
+            Who sees it, by any name.
+        functional : mapping of unknown to coefficient
+            A linear combination of the unknowns.
+
         Raises
         ------
         UsageError
@@ -100,6 +107,13 @@ class Views:
 
     def implies(self, cause: Hashable, consequences: Iterable[Hashable]) -> None:
         """Note that who can compute one unknown knows others: a seed, and the masks made from it.
+
+        Parameters
+        ----------
+        cause : hashable
+            The unknown that gives the others away.
+        consequences : iterable of hashable
+            Those.
 
         Raises
         ------
@@ -113,17 +127,36 @@ class Views:
         """Return all unknowns that these observers can compute together.
 
         An observer who holds nothing is no mistake.
+
+        Parameters
+        ----------
+        observers : iterable of hashable
+            Who pool what they see.
         """
         known = self._span(observers)[1]
         return tuple(name for name, flag in zip(self._names, known, strict=True) if flag)
 
     def exposed(self, observers: Iterable[Hashable]) -> tuple[Hashable, ...]:
-        """Return the targets that these observers can compute together, their own among them."""
+        """Return the targets that these observers can compute together, their own among them.
+
+        Parameters
+        ----------
+        observers : iterable of hashable
+            Who pool what they see.
+        """
         known = self._span(observers)[1]
         return tuple(name for name, flag in zip(self.targets, known, strict=False) if flag)
 
     def knows(self, observers: Iterable[Hashable], functional: Mapping[Any, Any]) -> bool:
-        """Tell whether these observers can compute a functional, such as a sum of inputs."""
+        """Tell whether these observers can compute a functional, such as a sum of inputs.
+
+        Parameters
+        ----------
+        observers : iterable of hashable
+            Who pool what they see.
+        functional : mapping of unknown to coefficient
+            A linear combination of the unknowns.
+        """
         row = self._row(functional)
         return bool(self._span(observers)[0].contains(row[np.newaxis])[0])
 

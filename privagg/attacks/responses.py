@@ -71,6 +71,11 @@ class Inference:
 def count_distribution(priors: Any) -> Reals:
     """Return P(count = s) for s = 0..k of independent labels; (k + 1,), exact but for rounding.
 
+    Parameters
+    ----------
+    priors : (k,) array of floats
+        Probability of label 1, one for each row of a bag.
+
     Raises
     ------
     UsageError
@@ -85,7 +90,7 @@ def count_distribution(priors: Any) -> Reals:
 def posterior(priors: Any, likelihood: Any) -> Reals:
     """Return P(label = 1) of each row of a bag, given what was released about its count.
 
-    ``P(y_i = 1 | r) = p_i sum_s P(S_-i = s - 1) L(s) / sum_s P(S = s) L(s)``, where S_-i is the
+    ``P(y_i = 1 | r) = p_i sum_s P(S_-i = s - 1) L(s) / sum_s P(S = s) L(s)``, where ``S_-i`` is the
     count of the others and L(s) = P(r | S = s): 0 and 1 for an exact count.
 
     Parameters
@@ -203,7 +208,13 @@ def expected_advantage(priors: Any, noise: Any = None) -> float:
 
 
 def revealed_probability(priors: Any) -> float:
-    """Return the probability that an exact count reveals all labels of a bag: all 0 or all 1."""
+    """Return the probability that an exact count reveals all labels of a bag: all 0 or all 1.
+
+    Parameters
+    ----------
+    priors : (k,) array of floats
+        Probability of label 1, one for each row of a bag.
+    """
     p = _priors(priors)
     return float(np.prod(p) + np.prod(1 - p)) if p.size > 1 else 1.0
 
@@ -213,6 +224,18 @@ def response_advantage(prior: float, epsilon: float) -> float:
 
     With ``t = e^epsilon / (1 + e^epsilon)`` the best guess is right with probability
     ``max(p t, (1 - p)(1 - t)) + max(p (1 - t), (1 - p) t)``.
+
+    Parameters
+    ----------
+    prior : float
+        Probability of label 1, strictly between 0 and 1.
+    epsilon : float
+        Above 0.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     real = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
     if not real or not epsilon >= 0:
@@ -227,6 +250,18 @@ def response_epsilon(prior: float, advantage: float) -> float:
     """Return the epsilon of randomised response with that additive advantage; may be infinite.
 
     For comparison only: a release of counts with that advantage has no such guarantee.
+
+    Parameters
+    ----------
+    prior : float
+        Probability of label 1, strictly between 0 and 1.
+    advantage : float
+        From 0 to the most that knowing the label gives.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     for name, value in (("prior", prior), ("advantage", advantage)):
         if isinstance(value, bool) or not isinstance(value, Real) or not value <= 1:

@@ -8,6 +8,9 @@ Labels that exact counts determine are found by :mod:`privagg.attacks.responses_
 Threat model: the attacker knows features, memberships, the mechanism and every released number,
 not the noise, and believes labels independent given the features. Labels that depend on each other
 may leak more.
+
+Source: the advantage is that of "Auditing Privacy Mechanisms via Label Inference Attacks", NeurIPS
+2024.
 """
 
 from __future__ import annotations
@@ -166,6 +169,13 @@ def audit(
 
 def read_prior(path: str | Path, rows: int) -> Reals | None:
     """Return the priors in a file of ``Released.write``, or None if it has none.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    rows : int
+        How many there must be.
 
     Raises
     ------

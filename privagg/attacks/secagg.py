@@ -4,6 +4,10 @@
 honest inputs each input is hidden, what coalitions of clients and the server learn, whether the
 clients are those of a roster one trusts, and where a peer left the protocol and whether anyone in
 the round could notice.
+
+Source of what is looked for: Bonawitz et al., CCS 2017, section 6; Bell et al., CCS 2020; Pasquini,
+Francati and Ateniese, "Eluding Secure Aggregation in Federated Learning via Model Inconsistency",
+CCS 2022.
 """
 
 from __future__ import annotations
@@ -198,6 +202,11 @@ def audit(
         claim to withstand them.
     seed : int
         Of the random coalitions.
+
+    Returns
+    -------
+    Audit
+        What was found, with what it takes to repeat it.
 
     Raises
     ------

@@ -91,6 +91,11 @@ def merge(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings with those alike put together: one for all clients it concerns.
 
     A server that sends the same wrong message to a hundred clients did one thing.
+
+    Parameters
+    ----------
+    findings : list of Finding
+        In any order.
     """
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for one in findings:

@@ -53,7 +53,13 @@ class Record:
     strangers: tuple[int, ...]
 
     def have_said(self, kind: type[Message]) -> tuple[int, ...]:
-        """Return the clients that sent such a message, ascending."""
+        """Return the clients that sent such a message, ascending.
+
+        Parameters
+        ----------
+        kind : type of Message
+            A class of messages.
+        """
         return tuple(i for i, shadow in sorted(self.shadows.items()) if kind in shadow.said)
 
 

@@ -98,7 +98,15 @@ class Rules:
         self._rosters: dict[tuple[bytes, int], list[Fault]] = {}
 
     def keys_of(self, roster: KeyRoster, context: bytes) -> list[Fault]:
-        """Return what is wrong with a roster's keys and signatures; one object is judged once."""
+        """Return what is wrong with a roster's keys and signatures; one object is judged once.
+
+        Parameters
+        ----------
+        roster : KeyRoster
+            The roster as a client was shown it.
+        context : bytes
+            The 32 bytes that session, round and parameters give.
+        """
         place = (context, id(roster))
         if place not in self._rosters:
             faults = []
@@ -142,12 +150,24 @@ class Shadow:
     lost: bool = False
 
     def was_shown(self, kind: type[_M]) -> _M | None:
-        """Return what the server sent of that kind."""
+        """Return what the server sent of that kind.
+
+        Parameters
+        ----------
+        kind : type of Message
+            A class of messages.
+        """
         message = self.shown.get(kind)
         return message if isinstance(message, kind) else None
 
     def has_said(self, kind: type[_M]) -> _M | None:
-        """Return what the client sent of that kind."""
+        """Return what the client sent of that kind.
+
+        Parameters
+        ----------
+        kind : type of Message
+            A class of messages.
+        """
         message = self.said.get(kind)
         return message if isinstance(message, kind) else None
 
@@ -160,6 +180,11 @@ class Shadow:
         """Take a message in order; return what is wrong with it.
 
         After a fatal fault the shadow is `lost`: nothing later can be judged.
+
+        Returns
+        -------
+        list of Fault
+            Empty if the message is as it should be.
         """
         rule = _JUDGES.get(type(message))
         faults = [] if rule is None else list(rule(self, message))

@@ -77,6 +77,10 @@ def find_sybils(record: Record, roster: Roster | None, pinned: Roster | None) ->
         By which the round's messages are signed.
     pinned : Roster, optional
         Whom the auditor trusts; by default `roster`.
+
+    Returns
+    -------
+    Sybils
     """
     cohort = record.have_said(AdvertiseKeys)
     trusted = roster if pinned is None else pinned

@@ -4,6 +4,9 @@
 somebody who knows the cluster's sum and the colluders' own readings. An attack that does better
 (one-sided exact binomial test) is a leak, unless it needs more than the protocol promises to
 withstand, or no protocol that adds can prevent it.
+
+Source of the protocols attacked: He et al., INFOCOM 2007; Sen and Maitra, NordSec 2011, which also
+breaks the former's numbers modulo a seed. Threat models: an eavesdropper, a leader, a member.
 """
 
 from __future__ import annotations
@@ -170,7 +173,13 @@ class Audit:
         return any(finding.leak for finding in self.findings)
 
     def of(self, protocol: Protocol | str) -> list[Finding]:
-        """Return the findings against one protocol, its variants included."""
+        """Return the findings against one protocol, its variants included.
+
+        Parameters
+        ----------
+        protocol : Protocol or str
+            Which.
+        """
         return [f for f in self.findings if f.subject.protocol == protocol]
 
 
@@ -202,6 +211,11 @@ def audit(
         Makes the audit repeatable.
     progress : callable, optional
         Called as ``progress(phase, done, total)``.
+
+    Returns
+    -------
+    Audit
+        What was found, with what it takes to repeat it.
 
     Raises
     ------

@@ -105,6 +105,11 @@ def repeated_run(subject: Subject, setting: Setting) -> Trial | None:
     """Claim a loss, run the same readings again without one member, and subtract.
 
     In the faithful protocols members share their reading as often as they are asked.
+
+    Returns
+    -------
+    Trial or None
+        What the attacker learned; None where it cannot be tried.
     """
     if subject.protocol in _ON_TREE:
         return None
@@ -142,6 +147,11 @@ def phantom_members(subject: Subject, setting: Setting) -> Trial | None:
 
     With unique keys the victim has none with a node that does not exist. With keys from a pool the
     leader lends its own ring to the nodes it invents.
+
+    Returns
+    -------
+    Trial or None
+        What the attacker learned; None where it cannot be tried.
     """
     if subject.protocol in _ON_TREE:
         return None
@@ -213,6 +223,15 @@ def split_view(subject: Subject, setting: Setting, colluders: int) -> Trial | No
     The adversary needs t answers for either set. It makes those of the colluders itself, forges
     their echoes, and keeps honest members from hearing each other's. It leaks where
     ``2 t - k <= m``, k colluders, leader included.
+
+    Parameters
+    ----------
+    subject : Subject
+        The protocol attacked, and how.
+    setting : Setting
+        How the attacks are run.
+    colluders : int
+        How many members beside the leader.
     """
     if subject.protocol is not Protocol.CPDA_FIELD or not subject.drops:
         return None

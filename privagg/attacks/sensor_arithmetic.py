@@ -79,12 +79,23 @@ def modulo_by_leader(subject: Subject, setting: Setting) -> Trial:
     """Reduce what each member sent modulo the leader's own seed: nobody deviates.
 
     Over the integers ``v = b + r1 x + r2 x**2 + ...`` is congruent to b modulo x.
+
+    Returns
+    -------
+    Trial
+        What the attacker learned, and what it cost.
     """
     return _modulo(subject, setting, 0)
 
 
 def modulo_by_member(subject: Subject, setting: Setting) -> Trial | None:
-    """Do the same as a member, with its seed. Members get shares in some protocols only."""
+    """Do the same as a member, with its seed. Members get shares in some protocols only.
+
+    Returns
+    -------
+    Trial or None
+        What the attacker learned; None where members get no shares.
+    """
     if subject.protocol in _ON_TREE or not subject.protocol.shares:
         return None
     return _modulo(subject, setting, 1)
@@ -117,7 +128,12 @@ def _only(view: View, completed: NDArray[np.bool_]) -> View:
 
 
 def division_by_leader(subject: Subject, setting: Setting) -> Trial:
-    """Announce a huge seed last, and divide by its powers: the attack of Sen and Maitra (2011)."""
+    """Announce a huge seed last, and divide by its powers: the attack of Sen and Maitra (2011).
+
+    Returns
+    -------
+    Trial
+    """
     m = setting.members
     huge = 1 << (setting.coefficient_max.bit_length() + setting.bound.bit_length() + 8)
     view = observe(subject, setting, leader_seed=huge)
@@ -136,7 +152,13 @@ def division_by_leader(subject: Subject, setting: Setting) -> Trial:
 
 
 def tiny_seed(subject: Subject, setting: Setting) -> Trial:
-    """Announce a tiny seed where masks are real numbers, and round: ``v -> b`` as x -> 0."""
+    """Announce a tiny seed where masks are real numbers, and round: ``v -> b`` as x -> 0.
+
+    Returns
+    -------
+    Trial
+        What the attacker learned, and what it cost.
+    """
     if subject.protocol is not Protocol.CPDA:
         view = observe(subject, setting)
         return _score(view, _rounded(view), 0)
@@ -159,6 +181,10 @@ def crt_eavesdropper(subject: Subject, setting: Setting) -> Trial:
 
     ``F_j`` is congruent to the cluster's sum modulo seed j; by the Chinese remainder theorem the
     sum is known modulo their least common multiple. What is attacked is the sum.
+
+    Returns
+    -------
+    Trial
     """
     view = observe(subject, setting, seed_max=max(setting.seed_max, 256))
     totals = view.values.sum(axis=1)
@@ -191,6 +217,19 @@ def collusion(subject: Subject, setting: Setting, colluders: int) -> Trial | Non
 
     With two honest members left they know the two readings' sum and guess; with one left, the sum
     gives it away in any protocol that adds.
+
+    Parameters
+    ----------
+    subject : Subject
+        The protocol attacked, and how.
+    setting : Setting
+        How the attacks are run.
+    colluders : int
+        How many members beside the leader.
+
+    Returns
+    -------
+    Trial or None
     """
     if subject.protocol in _ON_TREE:
         return _tree_collusion(subject, setting, beyond=colluders > setting.members - 2)
@@ -264,6 +303,11 @@ def extreme_sums(subject: Subject, setting: Setting) -> Trial:
     """Wait for a sum of zero or of the maximum: then every reading is known.
 
     No protocol whose result is a sum prevents it; noise does. Only such runs are counted.
+
+    Returns
+    -------
+    Trial
+        What the attacker learned, and what it cost.
     """
     runs, m = setting.runs, setting.members
     pick = faithful.below(setting.entropy, 2, (runs,)).astype(np.int64)

@@ -59,7 +59,15 @@ def best_guess(honest_sums: _Ints, honest: int, bound: int) -> tuple[_Ints, _Flo
 
 
 def best_guess_of_sum(terms: int, bound: int) -> tuple[int, float]:
-    """Return the likeliest sum of `terms` readings, and its chance."""
+    """Return the likeliest sum of `terms` readings, and its chance.
+
+    Parameters
+    ----------
+    terms : int
+        How many readings.
+    bound : int
+        The largest reading.
+    """
     chances = np.array(_counts(terms, bound))
     return int(np.argmax(chances)), float(chances.max())
 

@@ -44,7 +44,13 @@ def disclosure(q: float, sizes: dict[int, float]) -> float:
 
 
 def exact_of_three(q: float) -> float:
-    """Return the same for a cluster of three, exactly: two of its three links or all of them."""
+    """Return the same for a cluster of three, exactly: two of its three links or all of them.
+
+    Parameters
+    ----------
+    q : float
+        Probability that a link's key is the attacker's, from 0 to 1.
+    """
     return 3 * q**2 - 2 * q**3
 
 
@@ -72,6 +78,11 @@ def pool_eavesdropping(subject: Subject, setting: Setting) -> Trial | None:
 
     A member whose keys with all others are known is exposed: its shares for them, theirs for it,
     and its answer give its polynomial. Clusters of three are attacked, the most exposed ones.
+
+    Returns
+    -------
+    Trial or None
+        What the attacker learned; None where no pool is used.
     """
     if subject.protocol is not Protocol.CPDA_FIELD or subject.drops:
         return None

@@ -66,6 +66,11 @@ class Setting:
         Readings are whole numbers from 0 to this.
     seed_max, coefficient_max : int
         Of the faithful variants.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     entropy: Entropy
@@ -87,7 +92,15 @@ class Setting:
             )
 
     def params(self, subject: Subject, **changes: Any) -> Params:
-        """Return the parameters of a subject in this setting."""
+        """Return the parameters of a subject in this setting.
+
+        Parameters
+        ----------
+        subject : Subject
+            The protocol attacked, and how.
+        **changes : Any
+            Fields of the parameters that are other than the setting's.
+        """
         chosen: dict[str, Any] = {
             "drops": subject.drops,
             "keys": subject.keys,
@@ -126,7 +139,15 @@ class View:
 
 
 def readings(setting: Setting, runs: int) -> NDArray[np.int64]:
-    """Draw readings, (runs, members)."""
+    """Draw readings, (runs, members).
+
+    Parameters
+    ----------
+    setting : Setting
+        How the attacks are run.
+    runs : int
+        How many rows.
+    """
     drawn = faithful.below(setting.entropy, setting.bound + 1, (runs, setting.members))
     return drawn.astype(np.int64)
 
@@ -151,6 +172,10 @@ def observe(
         Of ``cpda``.
     seed_max : int, optional
         Other seeds are drawn up to this instead.
+
+    Returns
+    -------
+    View
     """
     values = readings(setting, setting.runs)
     params = setting.params(subject, arithmetic=arithmetic)

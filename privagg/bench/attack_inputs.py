@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privagg.errors import UsageError
 
-__all__ = ["TwoLayers", "batch", "crops", "foolbox_folder", "natural"]
+__all__ = ["TwoLayers", "batch", "crops", "foolbox_folder", "large", "natural"]
 
 Images = NDArray[np.float32]
 
@@ -117,6 +117,42 @@ def crops(scale: int = 2, step: int = 32) -> Images:
     return np.stack(found)
 
 
+@cache
+def large(size: int = 24, side: int = 224) -> Images:
+    """Return natural images of 224 x 224, a flat one a row: foolbox's 20, then crops.
+
+    Parameters
+    ----------
+    size : int
+        At most 20, and as many as scikit-learn's photographs have crops that do not overlap.
+    side : int
+        Pixels, at most 224.
+
+    Raises
+    ------
+    UsageError
+        If foolbox, scikit-learn or Pillow is not installed, or there are not enough images.
+    """
+    folder, photographs = foolbox_folder(), _folder("sklearn")
+    if folder is None or photographs is None:
+        raise UsageError(
+            "foolbox" if folder is None else "scikit-learn", "not installed", "its images"
+        )
+    library = _pillow()
+    found: list[Images] = []
+    for path in sorted(folder.glob("imagenet_*")):
+        with library.open(path) as opened:
+            found.append(_pixels(opened.convert("RGB"))[:, :side, :side])
+    for name in ("china.jpg", "flower.jpg"):
+        with library.open(photographs / "datasets" / "images" / name) as opened:
+            pixels = _pixels(opened.convert("RGB"))
+        for left in range(0, pixels.shape[2] - side + 1, side):
+            found.append(pixels[:, :side, left : left + side])
+    if size > len(found):
+        raise UsageError("size", size, f"at most {len(found)} images")
+    return np.stack(found[:size]).reshape(size, -1)
+
+
 def batch(size: int, seed: int) -> tuple[Images, NDArray[np.int64]]:
     """Return a batch of different images, a flat one a row, and labels below 10.
 
@@ -126,6 +162,11 @@ def batch(size: int, seed: int) -> tuple[Images, NDArray[np.int64]]:
         Natural images first, crops for what is missing.
     seed : int
         Of the choice, and of the crops' labels.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     rng = np.random.default_rng(seed)
     images, labels = np.zeros((0, 3, SIDE, SIDE), np.float32), np.zeros(0, np.int64)
@@ -163,7 +204,19 @@ class TwoLayers:
 
     @classmethod
     def drawn(cls, inputs: int, width: int, classes: int = 10, seed: int = 0) -> TwoLayers:
-        """Return an untrained network."""
+        """Return an untrained network.
+
+        Parameters
+        ----------
+        inputs : int
+            Numbers in an input.
+        width : int
+            Units of the hidden layer.
+        classes : int
+            How many classes.
+        seed : int
+            Makes a run repeatable, from 0.
+        """
         rng = np.random.default_rng([seed, inputs, width])
 
         def uniform(fan: int, *shape: int) -> Images:
@@ -179,7 +232,15 @@ class TwoLayers:
     def gradients(
         self, images: Images, labels: NDArray[np.int64]
     ) -> tuple[Images, Images, Images, Images]:
-        """Return the gradients of the four parameters, in float32 as a client computes them."""
+        """Return the gradients of the four parameters, in float32 as a client computes them.
+
+        Parameters
+        ----------
+        images : (n, inputs) float32 array
+            A flat image in each row.
+        labels : (n,) int64 array
+            Their classes.
+        """
         columns, errors, hidden = self.signals(images, labels)
         return columns.T @ images, columns.sum(0), errors.T @ hidden, errors.sum(0)
 
@@ -187,6 +248,13 @@ class TwoLayers:
         """Return per input the gradients of the first outputs and of the logits, and the features.
 
         Shapes (B, h), (B, classes) and (B, h); those of the gradients are divided by B.
+
+        Parameters
+        ----------
+        images : (n, inputs) float32 array
+            A flat image in each row.
+        labels : (n,) int64 array
+            Their classes.
         """
         outputs = images @ self.weights.T + self.biases
         hidden = np.maximum(outputs, 0)

@@ -55,6 +55,11 @@ def bench(
     step : callable
         Progress: phase, done, total.
 
+    Returns
+    -------
+    Report
+        Tables, pictures and the figures.
+
     Raises
     ------
     UsageError

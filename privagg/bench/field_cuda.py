@@ -103,6 +103,11 @@ def bench(
     step : callable
         Progress: phase, done, total.
 
+    Returns
+    -------
+    Report
+        Tables, pictures and the figures.
+
     Raises
     ------
     UsageError

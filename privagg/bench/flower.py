@@ -30,7 +30,13 @@ _COMMON = "flwr.common.secure_aggregation"
 
 
 def require() -> None:
-    """Raise a UsageError unless Flower is installed."""
+    """Raise a UsageError unless Flower is installed.
+
+    Raises
+    ------
+    UsageError
+        If it is not.
+    """
     if find_spec("flwr") is None:
         raise UsageError(
             "--against",
@@ -60,13 +66,35 @@ def masks(count: int, length: int) -> Work:
 
 
 def share(threshold: int, clients: int, secret: bytes) -> Work:
-    """Return a sharer of `secret` by Flower's create_shares."""
+    """Return a sharer of `secret` by Flower's create_shares.
+
+    Parameters
+    ----------
+    threshold : int
+        Shares that rebuild a secret.
+    clients : int
+        How many clients.
+    secret : bytes
+        What is shared.
+    """
     create = _module(f"{_COMMON}.crypto.shamir").create_shares
     return lambda: create(secret, threshold, clients)
 
 
 def combine(threshold: int, clients: int, given: int, secret: bytes) -> Work:
-    """Return a rebuilder of `secret` from `given` shares by Flower's combine_shares."""
+    """Return a rebuilder of `secret` from `given` shares by Flower's combine_shares.
+
+    Parameters
+    ----------
+    threshold : int
+        Shares that rebuild a secret.
+    clients : int
+        How many clients.
+    given : int
+        How many shares are given.
+    secret : bytes
+        What is rebuilt.
+    """
     shamir = _module(f"{_COMMON}.crypto.shamir")
     shares = shamir.create_shares(secret, threshold, clients)[:given]
     return lambda: shamir.combine_shares(shares)
@@ -108,6 +136,17 @@ def client(
     """Return the timings of one client's _share_keys, and _collect_masked_vectors.
 
     The first with the keys of all `clients`, the second with the ciphertexts of all but itself.
+
+    Parameters
+    ----------
+    clients : int
+        How many clients.
+    threshold : int
+        Shares that rebuild a secret.
+    vector : (dim,) float32 array
+        What one client sends.
+    repeats : int
+        Repetitions, whose median is shown.
     """
     cohort = _Cohort(clients, threshold)
     mod = cohort.mod
@@ -145,6 +184,19 @@ def server(
 
     Shares arrive from every client that stayed, and all are given to combine_shares, as the
     workflow does. Of a dropped client's masks those with clients that stayed are counted.
+
+    Parameters
+    ----------
+    clients : int
+        How many clients.
+    threshold : int
+        Shares that rebuild a secret.
+    dropped : int
+        How many clients leave.
+    length : int
+        Numbers in a vector.
+    repeats : int
+        Repetitions, whose median is shown.
     """
     stayed = clients - dropped
     pairs = dropped * stayed

@@ -18,7 +18,7 @@ from privagg import datasets
 from privagg.bench import peers_ldp
 from privagg.bench.clock import Timing, cycles_per_second, race
 from privagg.bench.peers import Work
-from privagg.bench.rows import OURS, Case, Row, Step, report, sizes
+from privagg.bench.rows import OURS, Case, Row, Step, check_parts, report, sizes
 from privagg.domain import Categorical, Domain
 from privagg.domain.base import Codes
 from privagg.entropy import OS
@@ -71,6 +71,11 @@ def bench(
     step : callable
         Progress: phase, done, total.
 
+    Returns
+    -------
+    Report
+        Tables, pictures and the figures.
+
     Raises
     ------
     UsageError
@@ -79,9 +84,7 @@ def bench(
     sizes(users=users, grr_users=grr_users, values=values, repeats=repeats)
     if values < 2:
         raise UsageError("values", values, "at least 2")
-    wrong = sorted(set(parts) - set(PARTS))
-    if wrong or not parts:
-        raise UsageError("parts", wrong[0] if wrong else "none", " or ".join(PARTS))
+    check_parts(parts, PARTS)
     hertz = cycles_per_second()
     works: dict[str, Callable[[], tuple[list[Case], dict[str, Any]]]] = {
         "grr": lambda: _grr(grr_users, repeats),

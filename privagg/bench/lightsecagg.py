@@ -59,7 +59,19 @@ def works(
 
 
 def encoding(params: Params, repeats: int = 5) -> Case:
-    """Time what a client does to its mask: draw it and its noise, and encode them for everyone."""
+    """Time what a client does to its mask: draw it and its noise, and encode them for everyone.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    repeats : int
+        Repetitions, whose median is shown.
+
+    Returns
+    -------
+    Case
+    """
     work = {f"{OURS} LightSecAgg": lambda: client_work.draw_mask(params, OS)}
     timing = race(work, repeats=repeats)
     return Case(
@@ -76,6 +88,17 @@ def decoding(params: Params, repeats: int = 5) -> Case:
 
     Pairwise masks are extrapolated from the streams of a few seeds and a few agreements; NumPy's
     object arrays from a few columns.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    repeats : int
+        Repetitions, whose median is shown.
+
+    Returns
+    -------
+    Case
     """
     code, of = params.code, params.field
     holders = np.arange(params.threshold)

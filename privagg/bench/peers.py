@@ -39,7 +39,13 @@ PRIME = 2**130 - 5
 
 
 def optional(module: str) -> Any | None:
-    """Return a library, or None where it is not installed."""
+    """Return a library, or None where it is not installed.
+
+    Parameters
+    ----------
+    module : str
+        Its name.
+    """
     return import_module(module) if find_spec(module) is not None else None
 
 
@@ -57,7 +63,17 @@ def _cryptodome(suite: Suite, seed: bytes) -> Any:
 
 
 def key_streams(suite: Suite, seed: bytes, size: int) -> dict[str, Work]:
-    """Return makers of `size` bytes of key stream in a buffer that is used again; nothing added."""
+    """Return makers of `size` bytes of key stream in a buffer that is used again; nothing added.
+
+    Parameters
+    ----------
+    suite : Suite
+        The stream cipher.
+    seed : bytes
+        16 or 32 bytes, as the suite has it.
+    size : int
+        How many bytes.
+    """
     zeros = bytes(size)
     room = bytearray(size + 64)
     exact = bytearray(size)
@@ -70,7 +86,17 @@ def key_streams(suite: Suite, seed: bytes, size: int) -> dict[str, Work]:
 
 
 def streams(suite: Suite, seeds: NDArray[np.uint8], accumulator: NDArray[Any]) -> dict[str, Work]:
-    """Return adders of the streams of all `seeds`, one cipher object for each, NumPy's addition."""
+    """Return adders of the streams of all `seeds`, one cipher object for each, NumPy's addition.
+
+    Parameters
+    ----------
+    suite : Suite
+        The stream cipher.
+    seeds : (n, bytes) uint8 array
+        A seed in each row.
+    accumulator : (length,) uint32 or uint64 array
+        What streams are added to.
+    """
     size = accumulator.nbytes
     zeros = bytes(size)
     room, exact = bytearray(size + 64), bytearray(size)
@@ -95,7 +121,17 @@ def streams(suite: Suite, seeds: NDArray[np.uint8], accumulator: NDArray[Any]) -
 
 
 def python_share(secret: int, threshold: int, clients: int) -> list[int]:
-    """Return the shares of one secret at 1 to `clients`: Horner's rule in Python's integers."""
+    """Return the shares of one secret at 1 to `clients`: Horner's rule in Python's integers.
+
+    Parameters
+    ----------
+    secret : int
+        The secret, an element.
+    threshold : int
+        Shares that rebuild a secret.
+    clients : int
+        How many clients.
+    """
     coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
     shares = []
     for point in range(1, clients + 1):
@@ -107,7 +143,13 @@ def python_share(secret: int, threshold: int, clients: int) -> list[int]:
 
 
 def python_weights(points: Sequence[int]) -> list[int]:
-    """Return Lagrange's weights at zero in Python's integers."""
+    """Return Lagrange's weights at zero in Python's integers.
+
+    Parameters
+    ----------
+    points : sequence of int
+        Where the shares are values.
+    """
     weights = []
     for here in points:
         above, below = 1, 1
@@ -120,12 +162,28 @@ def python_weights(points: Sequence[int]) -> list[int]:
 
 
 def python_combine(weights: Sequence[int], shares: Sequence[int]) -> int:
-    """Return the secret from its shares, given the weights."""
+    """Return the secret from its shares, given the weights.
+
+    Parameters
+    ----------
+    weights : sequence of int
+        One per share.
+    shares : sequence of int
+        In the order of the weights.
+    """
     return sum(w * s for w, s in zip(weights, shares, strict=True)) % PRIME
 
 
 def sharers(threshold: int, clients: int) -> dict[str, Work]:
-    """Return sharers of one 128-bit secret among `clients`."""
+    """Return sharers of one 128-bit secret among `clients`.
+
+    Parameters
+    ----------
+    threshold : int
+        Shares that rebuild a secret.
+    clients : int
+        How many clients.
+    """
     secret = secrets.randbits(128)
     found: dict[str, Work] = {
         "plain Python integers": lambda: python_share(secret, threshold, clients)

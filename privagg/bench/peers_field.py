@@ -37,7 +37,17 @@ def _galois(kind: Field) -> Callable[[Elements], Any] | None:
 
 
 def products(kind: Field, left: Elements, right: Elements) -> dict[str, Work]:
-    """Return multipliers of two vectors, element by element; all of them slow."""
+    """Return multipliers of two vectors, element by element; all of them slow.
+
+    Parameters
+    ----------
+    kind : Field
+        The field.
+    left : (n,) array of elements
+        One operand.
+    right : (n,) array of elements
+        The other.
+    """
     p = kind.modulus
     a, b = field.integers(left, kind).tolist(), field.integers(right, kind).tolist()
     found: dict[str, Work] = {
@@ -57,7 +67,17 @@ def word_products(kind: Field, left: Elements, right: Elements) -> dict[str, Wor
 
 
 def matrix_products(kind: Field, left: Elements, right: Elements) -> dict[str, Work]:
-    """Return multipliers of two matrices by slow means, on object arrays and by galois."""
+    """Return multipliers of two matrices by slow means, on object arrays and by galois.
+
+    Parameters
+    ----------
+    kind : Field
+        The field.
+    left : (n, m) array of elements
+        The left operand.
+    right : (m, k) array of elements
+        The right one.
+    """
     p = kind.modulus
     a, b = field.integers(left, kind), field.integers(right, kind)
     found: dict[str, Work] = {OBJECTS: lambda: a @ b % p}
@@ -81,7 +101,17 @@ def flint_matrix_product(kind: Field, left: Elements, right: Elements) -> dict[s
 
 
 def decoders(points: Elements, targets: Elements, shares: Elements) -> dict[str, Work]:
-    """Return decoders of coded sums modulo 2**31 - 1, Lagrange's weights included."""
+    """Return decoders of coded sums modulo 2**31 - 1, Lagrange's weights included.
+
+    Parameters
+    ----------
+    points : (U,) array of elements
+        Where the shares are values.
+    targets : (m,) array of elements
+        Where values are wanted.
+    shares : (U, columns) array of elements
+        A share in each row.
+    """
     p = M31.modulus
     given, wanted = points.tolist(), targets.tolist()
     boxed = shares.astype(object)
@@ -102,7 +132,17 @@ def decoders(points: Elements, targets: Elements, shares: Elements) -> dict[str,
 
 
 def polynomial_products(kind: Field, left: Elements, right: Elements) -> dict[str, Work]:
-    """Return multipliers of two polynomials, the constant term first."""
+    """Return multipliers of two polynomials, the constant term first.
+
+    Parameters
+    ----------
+    kind : Field
+        The field.
+    left : (n,) array of elements
+        Coefficients.
+    right : (m,) array of elements
+        Coefficients.
+    """
     flint = optional("flint")
     if flint is None:
         return {}

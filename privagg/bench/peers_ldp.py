@@ -56,7 +56,17 @@ def _hashes_strings() -> bool:
 
 
 def numpy_symbols(codes: NDArray[np.uint32], k: int, epsilon: float) -> dict[str, Work]:
-    """Return generalised randomised response in vectorised NumPy, of 64 and of 32 bits."""
+    """Return generalised randomised response in vectorised NumPy, of 64 and of 32 bits.
+
+    Parameters
+    ----------
+    codes : (n,) array of unsigned integers
+        Codes of the domain's values.
+    k : int
+        How many values there are.
+    epsilon : float
+        Above 0.
+    """
     rng = np.random.default_rng()
     keep = np.exp(epsilon) / (np.exp(epsilon) + k - 1)
 
@@ -70,7 +80,17 @@ def numpy_symbols(codes: NDArray[np.uint32], k: int, epsilon: float) -> dict[str
 
 
 def numpy_bits(codes: NDArray[np.uint32], k: int, epsilon: float) -> Work:
-    """Return optimised unary encoding in vectorised NumPy, rows packed into bytes, in tiles."""
+    """Return optimised unary encoding in vectorised NumPy, rows packed into bytes, in tiles.
+
+    Parameters
+    ----------
+    codes : (n,) array of unsigned integers
+        Codes of the domain's values.
+    k : int
+        How many values there are.
+    epsilon : float
+        Above 0.
+    """
     rng = np.random.default_rng()
     q = 1 / (np.exp(epsilon) + 1)
     out = np.empty((codes.size, (k + 7) // 8), np.uint8)
@@ -87,7 +107,15 @@ def numpy_bits(codes: NDArray[np.uint32], k: int, epsilon: float) -> Work:
 
 
 def numpy_count_bits(rows: NDArray[np.uint8], k: int) -> Work:
-    """Return the column sums of packed rows of bits in vectorised NumPy, in tiles."""
+    """Return the column sums of packed rows of bits in vectorised NumPy, in tiles.
+
+    Parameters
+    ----------
+    rows : (n, bytes) uint8 array
+        Packed bits.
+    k : int
+        How many bits a row has.
+    """
 
     def work() -> object:
         total = np.zeros(k, np.int64)
@@ -100,7 +128,17 @@ def numpy_count_bits(rows: NDArray[np.uint8], k: int) -> Work:
 
 
 def numpy_decode(n: int, values: int, g: int) -> Work:
-    """Return the decoding of `values` values of local hashing in NumPy, all reports at once."""
+    """Return the decoding of `values` values of local hashing in NumPy, all reports at once.
+
+    Parameters
+    ----------
+    n : int
+        Reports.
+    values : int
+        Values decoded.
+    g : int
+        Cells of the hash.
+    """
     rng = np.random.default_rng()
     a, b = (rng.integers(0, 2**32, n, dtype=np.uint64) for _ in range(2))
     cells = rng.integers(0, g, n, dtype=np.uint64)
@@ -117,7 +155,17 @@ def numpy_decode(n: int, values: int, g: int) -> Work:
 
 
 def hash_decoders(k: int, epsilon: float, sample: int) -> dict[str, Work]:
-    """Return the libraries' decoders of `sample` reports of optimised local hashing."""
+    """Return the libraries' decoders of `sample` reports of optimised local hashing.
+
+    Parameters
+    ----------
+    k : int
+        How many values there are.
+    epsilon : float
+        Above 0.
+    sample : int
+        How many reports.
+    """
     if not _hashes_strings():
         return {}
     found = {
@@ -152,7 +200,17 @@ def _pure_decoder(k: int, epsilon: float, sample: int) -> Work | None:
 
 
 def faked_tuples(rows: list[list[int]], sizes: list[int], epsilon: float) -> dict[str, Work]:
-    """Return multi-freq-ldpy's RS+FD[GRR], client and aggregator, of the given respondents."""
+    """Return multi-freq-ldpy's RS+FD[GRR], client and aggregator, of the given respondents.
+
+    Parameters
+    ----------
+    rows : list of list of int
+        Codes of one respondent in each.
+    sizes : list of int
+        How many values each attribute has.
+    epsilon : float
+        Above 0.
+    """
     if optional_peer("multi_freq_ldpy") is None:
         return {}
     library = import_module("multi_freq_ldpy.mdim_freq_est.RSpFD_solution")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privagg.bench.clock import Timing, cycles_per_second, race
-from privagg.bench.rows import OURS, Case, Row, Step, report, sizes
+from privagg.bench.rows import OURS, Case, Row, Step, check_parts, report, sizes
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.release import Curator, Release
@@ -56,6 +56,11 @@ def bench(
     step : callable
         Progress: phase, done, total.
 
+    Returns
+    -------
+    Report
+        Tables, pictures and the figures.
+
     Raises
     ------
     UsageError
@@ -64,9 +69,7 @@ def bench(
     sizes(rows=rows, features=features, release_rows=release_rows, splits=splits, repeats=repeats)
     if rows < 100 or release_rows < 10:
         raise UsageError("rows", min(rows, release_rows), "at least 100, and 10 to release")
-    wrong = sorted(set(parts) - set(PARTS))
-    if wrong or not parts:
-        raise UsageError("parts", wrong[0] if wrong else "none", " or ".join(PARTS))
+    check_parts(parts, PARTS)
     works: dict[str, Callable[[], tuple[list[Case], dict[str, Any]]]] = {
         "fit": lambda: _fit(splits),
         "path": lambda: _path(rows, features),

@@ -84,6 +84,11 @@ class Case:
 def sizes(**values: int) -> None:
     """Require integers from 1.
 
+    Parameters
+    ----------
+    **values : int
+        Numbers by the name of their argument.
+
     Raises
     ------
     UsageError
@@ -92,6 +97,26 @@ def sizes(**values: int) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(name, value, "an integer from 1")
+
+
+def check_parts(parts: Sequence[str], known: Sequence[str]) -> None:
+    """Require at least one part, and no unknown one.
+
+    Parameters
+    ----------
+    parts : sequence of str
+        What is to be timed.
+    known : sequence of str
+        What can be.
+
+    Raises
+    ------
+    UsageError
+        Naming the first that is unknown.
+    """
+    wrong = sorted(set(parts) - set(known), key=str)
+    if wrong or not parts:
+        raise UsageError("parts", wrong[0] if wrong else "none", " or ".join(known))
 
 
 def report(

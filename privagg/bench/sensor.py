@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from privagg.attacks import linear
 from privagg.bench.clock import Timing, cpu_seconds, cycles_per_second
-from privagg.bench.rows import OURS, Case, Row, Step, report, sizes
-from privagg.errors import UsageError
+from privagg.bench.rows import OURS, Case, Row, Step, check_parts, report, sizes
 from privagg.protocols.sensor import Deployment, Radio, Result, simulate
 from privagg.report import Report
 
@@ -60,6 +59,11 @@ def bench(
     step : callable
         Progress: phase, done, total.
 
+    Returns
+    -------
+    Report
+        Tables, pictures and the figures.
+
     Raises
     ------
     UsageError
@@ -68,9 +72,7 @@ def bench(
     sizes(nodes=nodes, epochs=epochs, large=large, repeats=repeats)
     for clients, rounds in logs:
         sizes(clients=clients, rounds=rounds)
-    wrong = sorted(set(parts) - set(PARTS))
-    if wrong or not parts:
-        raise UsageError("parts", wrong[0] if wrong else "none", " or ".join(PARTS))
+    check_parts(parts, PARTS)
     works: list[Callable[[], Case]] = []
     if "epochs" in parts:
         works.append(lambda: _epochs(nodes, epochs, repeats))

@@ -17,7 +17,7 @@ from privagg.attacks.gradient.views import Batch
 from privagg.datasets import load_pictures
 from privagg.errors import UsageError
 
-__all__ = ["GradientInputs", "inputs"]
+__all__ = ["GradientInputs", "inputs", "make_model"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class GradientInputs:
         All of them, in the order in which they are dealt out.
     source : str
         For the report.
+    perceptual : callable, optional
+        A distance of images, such as LPIPS.
     """
 
     model: Any = field(repr=False)
@@ -41,6 +43,7 @@ class GradientInputs:
     examples: NDArray[Any] = field(repr=False)
     labels: NDArray[Any] = field(repr=False)
     source: str
+    perceptual: Callable[[Any, Any], Any] | None = field(default=None, repr=False)
 
     def batches(self, batch: int, clients: int) -> tuple[list[Batch], NDArray[Any]]:
         """Return a batch for each client, and the examples that are left.
@@ -61,7 +64,13 @@ class GradientInputs:
         return [Batch(self.examples[p], self.labels[p]) for p in parts], self.examples[need:]
 
 
-def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) -> GradientInputs:
+def inputs(
+    model: str | None,
+    data: Path | None,
+    loss: str | None,
+    seed: int,
+    perceptual: str | None = None,
+) -> GradientInputs:
     """Make the model and read the examples; the bundled ones if neither is named.
 
     Raises
@@ -71,9 +80,10 @@ def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) ->
     """
     torch = require_torch()
     torch.manual_seed(seed)
+    measure = None if loss is None else _named("--loss", loss)
+    plugged = None if perceptual is None else _named("--perceptual", perceptual)
     if model is None or data is None:
         pictures, classes = load_pictures()
-        order = np.random.default_rng(seed).permutation(len(pictures))
         made = torch.nn.Sequential(
             torch.nn.Flatten(),
             torch.nn.Linear(3072, 256),
@@ -81,8 +91,24 @@ def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) ->
             torch.nn.Linear(256, 10),
         )
         source = "bundled: 3072-256-10 with ReLU, untrained; crops of two photographs"
-        measure = None if loss is None else _named("--loss", loss)
-        return GradientInputs(made, measure, pictures[order], classes[order], source)
+    else:
+        made = make_model(model, seed)
+        pictures, classes = _read(data)
+        source = f"{model}, {data.name}"
+    order = np.random.default_rng(seed).permutation(len(pictures))
+    return GradientInputs(made, measure, pictures[order], classes[order], source, plugged)
+
+
+def make_model(model: str, seed: int) -> Any:
+    """Call the function that makes the model.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be imported, raises, or makes something else.
+    """
+    torch = require_torch()
+    torch.manual_seed(seed)
     make = _named("--model", model)
     try:
         made = make()
@@ -93,10 +119,7 @@ def inputs(model: str | None, data: Path | None, loss: str | None, seed: int) ->
         ) from error
     if not isinstance(made, torch.nn.Module):
         raise UsageError("--model", type(made).__name__, "a function that makes a torch.nn.Module")
-    examples, labels = _read(data)
-    order = np.random.default_rng(seed).permutation(len(examples))
-    measure = None if loss is None else _named("--loss", loss)
-    return GradientInputs(made, measure, examples[order], labels[order], f"{model}, {data.name}")
+    return made
 
 
 def _named(flag: str, text: str) -> Any:

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 import privagg
+from privagg.attacks.gradient.advice import Advice, advise
 from privagg.attacks.gradient.audit import audit
 from privagg.attacks.gradient.audit_result import AttackResult, GradientAudit
-from privagg.attacks.gradient.bounds import ADJACENCIES, reconstruction_bound, shift
+from privagg.attacks.gradient.bounds import ADJACENCIES, reconstruction_bound
+from privagg.attacks.gradient.malicious import detect as detect_made
 from privagg.attacks.gradient.verdicts import Verdict
 from privagg.attacks.gradient.worst_case import WorstCase
 from privagg.cli import _audit_gradient_sweep as sweeping
+from privagg.cli import _audit_gradient_tables as parts
 from privagg.cli._audit_gradient_inputs import GradientInputs
 from privagg.cli.common import Step
-from privagg.report import Cell, Column, ImageGrid, Plot, Report, Series, Table
+from privagg.report import Cell, Report, Table
 
-__all__ = ["PROOF", "picture_grid", "run"]
+__all__ = ["PROOF", "detect", "run"]
 
 PROOF = (
     "That an attack fails is no proof of privacy: a better one, or more knowledge, may not. Only "
@@ -28,7 +29,6 @@ PROOF = (
 )
 
 _PRIORS = (1e-4, 0.01, 0.1)
-_SHOWN = 12
 
 
 def run(
@@ -42,8 +42,8 @@ def run(
     fail_on: str,
     settings: dict[str, Any],
     step: Step,
-) -> tuple[Report, bool]:
-    """Audit; return the report, and whether an attack is above the threshold."""
+) -> tuple[Report, list[str]]:
+    """Audit; return the report, and why it ends with exit code 5, if it does."""
     setup = sweeping.Setup.of(made, batch, clients, settings)
     step("attacks", 0, 1)
     batches, others = made.batches(batch, clients)
@@ -55,6 +55,7 @@ def run(
         attacks=attacks[0] if len(attacks) == 1 else attacks,
         loss=made.loss,
         others=others,
+        perceptual=made.perceptual,
         iterations=settings["iterations"],
         seed=settings["sample_seed"],
     )
@@ -63,6 +64,7 @@ def run(
     tests = _worst_cases(found, settings)
     curves = [sweeping.sweep(setup, name, step) for name in sweeps]
     leaks = [] if fail_above is None else found.leaks(fail_above, fail_on)
+    said = advise(found, delta)
     data = {
         "audit": "gradient",
         "source": made.source,
@@ -72,16 +74,18 @@ def run(
             "floor": found.seen.floor,
             "ledger": [list(line) for line in found.seen.ledger],
         },
-        "attacks": [_attack(one) for one in found.attacks],
+        "attacks": [parts.attack_object(one) for one in found.attacks],
         "layers": [{**asdict(one), "verdict": one.verdict.value} for one in found.layers],
         "epsilon": found.epsilon(delta),
         "epsilon_replace": found.epsilon(delta, "replace"),
         "delta": delta,
         "reconstruction_bound": _bounds(found),
         "worst_case": [asdict(one) for one in tests],
+        "detectors": parts.detector_objects(found.suspicions),
         "labels": None if found.labels is None else asdict(found.labels),
         "verdict": found.verdict.value,
         "why_nothing": found.why_nothing(),
+        "advice": [asdict(one) for one in said],
         "notes": list(found.notes),
         "sweeps": [asdict(one) for one in curves],
         "fail_above": fail_above,
@@ -97,25 +101,64 @@ def run(
             title=f"Audit of gradients: {made.source}",
             data=data,
             tables=[
-                _ledger(found),
-                _layers(found),
-                _attacks(found),
-                *_limits(found),
-                _privacy(found, tests, delta),
-                *_labels(found),
+                parts.ledger(found),
+                *parts.layers(found),
+                *parts.attacks(found),
+                parts.privacy(found, tests, delta),
+                *parts.next_steps(said),
+                *parts.limits(found),
+                *parts.labels(found),
+                parts.detectors(found.suspicions),
                 *[sweeping.table(one) for one in curves],
                 _reproduce(found),
             ],
             plots=[
-                *_grids(found),
-                *_spectrum(found),
+                *parts.grids(found),
+                *parts.spectrum(found),
                 *[plot for one in curves for plot in sweeping.plots(one)],
             ],
             notes=_notes(found),
-            verdict=_verdict(found, leaks, fail_above, fail_on, delta),
+            verdict=_verdict(found, tests, leaks, said, fail_above, fail_on, delta),
         ),
-        bool(leaks),
+        _reasons(found, leaks, fail_above, fail_on, settings["detect"]),
     )
+
+
+def _reasons(
+    found: GradientAudit,
+    leaks: list[AttackResult],
+    fail_above: float | None,
+    how: str,
+    detecting: bool,
+) -> list[str]:
+    reasons = [f"Above --fail-above {fail_above:g} dB ({how})."] if leaks else []
+    if detecting and found.suspicions:
+        reasons.append("--detect: the model looks made to leak.")
+    return reasons
+
+
+def detect(model: Any, source: str) -> tuple[Report, bool]:
+    """Look at a model's weights alone, as a client can before it computes anything."""
+    found = detect_made(model)
+    names = ", ".join(f"{one.kind} weights in layer {one.layer}" for one in found)
+    verdict = (
+        f"The model looks made to leak: {names}. Do not train on it; ask whoever sent it."
+        if found
+        else "No layer looks made to leak. That is no proof: weights can hide what they do."
+    )
+    report = Report(
+        title=f"Weights of {source}",
+        data={
+            "audit": "gradient",
+            "source": source,
+            "detectors": parts.detector_objects(found),
+            "leak": bool(found),
+            "versions": _versions(),
+        },
+        tables=[parts.detectors(found)],
+        verdict=verdict,
+    )
+    return report, bool(found)
 
 
 def _worst_cases(found: GradientAudit, settings: dict[str, Any]) -> list[WorstCase]:
@@ -133,38 +176,6 @@ def _worst_cases(found: GradientAudit, settings: dict[str, Any]) -> list[WorstCa
         )
         for adjacency in ADJACENCIES
     ]
-
-
-def _attack(one: AttackResult) -> dict[str, Any]:
-    pairs = one.quality
-    levels = one.decibels()
-    known = pairs is not None and len(pairs.psnr) and one.scaled
-
-    def mean(values: Any) -> float | None:
-        return None if values is None or not len(values) else float(np.mean(values))
-
-    return {
-        "name": one.name,
-        "layer": one.layer,
-        "on_inputs": one.on_inputs,
-        "verified": one.verified,
-        "recovered": one.recovered,
-        "returned": one.returned,
-        "batch": one.batch,
-        "psnr_abs_mean": mean(pairs.psnr) if known and pairs is not None else None,
-        "psnr_abs_min": float(pairs.psnr.min()) if known and pairs is not None else None,
-        "psnr_abs_max": float(pairs.psnr.max()) if known and pairs is not None else None,
-        "psnr_published": None if pairs is None else mean(pairs.psnr_published),
-        "chance_psnr": None if levels is None else levels[1],
-        "above_20": None if pairs is None else pairs.above(20.0),
-        "above_30": None if pairs is None else pairs.above(30.0),
-        "ssim": None if pairs is None else mean(pairs.ssim),
-        "cosine": None if pairs is None else mean(pairs.cosine),
-        "perceptual": None if pairs is None else mean(pairs.perceptual),
-        "cpu_seconds": one.cpu_seconds,
-        "iterations": one.iterations,
-        "diagnosis": list(one.diagnosis),
-    }
 
 
 def _bounds(found: GradientAudit) -> list[dict[str, float | str]]:
@@ -194,206 +205,10 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _ledger(found: GradientAudit) -> Table:
-    rows: list[list[Cell]] = [[name, text] for name, text in found.seen.ledger]
-    rows.append(["Examples in what it sees", found.seen.batch])
-    floor = f"{found.seen.floor:.2e}" if found.seen.floor else "that of float32"
-    rows.append(["Rounding of an entry", f"{floor}: exact is up to this"])
-    return Table("Threat model: who sees what", ["", ""], rows)
-
-
-def _layers(found: GradientAudit) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            one.name,
-            f"{one.shape[0]} x {one.shape[1]}",
-            one.batch,
-            one.rank,
-            one.visible_rank,
-            one.ratio,
-            one.zero_share,
-            one.verdict.value,
-            one.reason,
-        ]
-        for one in found.layers
-    ]
-    heads = ["layer", "shape", "inputs", "rank", "visible", "h/B", "zeros", "verdict", "reason"]
-    return Table("What each linear layer's gradient shows", heads, rows)
-
-
-def _attacks(found: GradientAudit) -> Table:
-    rows: list[list[Cell]] = []
-    for one in found.attacks:
-        held = _attack(one)
-        rows.append(
-            [
-                one.name,
-                one.layer,
-                one.verified,
-                f"{one.recovered} of {one.batch}",
-                held["psnr_abs_mean"],
-                held["psnr_abs_min"],
-                held["chance_psnr"],
-                held["psnr_published"],
-                held["ssim"],
-                held["cosine"],
-                one.cpu_seconds,
-            ]
-        )
-    heads: list[Column | str] = [
-        "attack",
-        "layer",
-        "proved",
-        "recovered",
-        Column("PSNR", "dB"),
-        Column("least", "dB"),
-        Column("chance", "dB"),
-        Column("with an oracle", "dB"),
-        "SSIM",
-        "cosine",
-        Column("CPU", "s"),
-    ]
-    return Table("Attacks", heads, rows)
-
-
-def _limits(found: GradientAudit) -> list[Table]:
-    """Return why attacks gave no more: sentences, too long for the table of figures."""
-    rows: list[list[Cell]] = [
-        [one.name, one.layer, one.diagnosis[0]] for one in found.attacks if one.diagnosis
-    ]
-    return [Table("Why not more", ["attack", "layer", "limit"], rows)] if rows else []
-
-
-def _privacy(found: GradientAudit, tests: list[WorstCase], delta: float) -> Table:
-    rows: list[list[Cell]] = []
-    for one in tests:
-        epsilon = found.epsilon(delta, one.adjacency)
-        name = "one example added or removed" if one.adjacency == "add-remove" else "one replaced"
-        noise = found.seen.noise
-        success = None
-        if noise is not None:
-            success = reconstruction_bound(
-                0.01, noise.multiplier, steps=noise.steps, adjacency=one.adjacency
-            )
-        row: list[Cell] = [
-            name,
-            "unbounded: no noise" if epsilon is None else epsilon,
-            one.epsilon,
-            one.epsilon_gaussian,
-            "-" if noise is None else shift(noise.multiplier, adjacency=one.adjacency),
-            1.0 if success is None else success,
-        ]
-        rows.append(row)
-    heads = [
-        "neighbours",
-        f"epsilon at delta {delta:g}, at most",
-        "proved, at least",
-        "if Gaussian, at least",
-        "shift",
-        "1 % guess becomes at most",
-    ]
-    return Table("What is guaranteed, and what the worst case proves (95 %)", heads, rows)
-
-
-def _labels(found: GradientAudit) -> list[Table]:
-    leaked = found.labels
-    if leaked is None:
-        return []
-    rows: list[list[Cell]] = [
-        [place, read, true]
-        for place, (read, true) in enumerate(zip(leaked.counts, leaked.true, strict=True))
-        if read or true
-    ]
-    title = (
-        f"Labels by {leaked.method}: {leaked.correct:.0%} of the examples' right "
-        f"({leaked.chance:.0%} if all classes were equal)"
-    )
-    return [Table(title, ["label", "read", "true"], rows[:50])]
-
-
 def _reproduce(found: GradientAudit) -> Table:
     rows: list[list[Cell]] = [[name, text] for name, text in _versions().items()]
     rows += [["seed", found.seed], ["CPU seconds", found.cpu_seconds]]
     return Table("To run it again", ["", ""], rows)
-
-
-def _grids(found: GradientAudit) -> list[ImageGrid]:
-    shown = [
-        one
-        for one in found.attacks
-        if one.shape is not None and one.quality is not None and one.shape[0] in (1, 3)
-    ]
-    best = found.best
-    if best not in shown:
-        best = shown[0] if shown else None
-    order = ([best] if best is not None else []) + [one for one in shown if one is not best]
-    return [picture_grid(one) for one in order[:3]]
-
-
-def picture_grid(one: AttackResult, most: int = _SHOWN) -> ImageGrid:
-    """Return true and recovered pictures below each other, the best first.
-
-    Parameters
-    ----------
-    one : AttackResult
-        With a shape and pairs.
-    most : int
-        Pictures at most.
-    """
-    assert one.quality is not None
-    assert one.shape is not None
-    pairs = one.quality
-    order = np.argsort(-(pairs.psnr if one.scaled else pairs.cosine))[:most]
-    true = one.true[pairs.true[order]].reshape(-1, *one.shape)
-    found = one.found[pairs.recovered[order]].reshape(-1, *one.shape)
-    if not one.scaled:
-        found = np.stack([_stretched(a, b) for a, b in zip(found, true, strict=True)])
-    texts = [
-        f"{pairs.psnr[i]:.1f} dB" if one.scaled else f"cos {pairs.cosine[i]:.2f}" for i in order
-    ]
-    chance = [f"chance {one.chance[pairs.true[i]]:.0f}" for i in order]
-    return ImageGrid(
-        f"{one.name}: {one.recovered} of {one.batch} recovered"
-        + (", proved exact without the truth" if one.verified else ""),
-        ["true", "recovered"],
-        [_rgb(true), _rgb(found)],
-        [chance, texts],
-    )
-
-
-def _stretched(found: Any, true: Any) -> Any:
-    """Fit sign, scale and offset, which are arbitrary without a bias."""
-    slope, offset = np.polyfit(found.ravel(), true.ravel(), 1)
-    return slope * found + offset
-
-
-def _rgb(pictures: Any) -> Any:
-    wide = np.repeat(pictures, 3, axis=1) if pictures.shape[1] == 1 else pictures
-    return np.ascontiguousarray(np.clip(wide, 0, 1).transpose(0, 2, 3, 1))
-
-
-def _spectrum(found: GradientAudit) -> list[Plot]:
-    series = []
-    for one in found.layers[:4]:
-        values = [v for v in one.singular[: one.batch + 16] if v > 1e-300]
-        if len(values) > 1:
-            name = f"{one.name}: {one.verdict.value}"
-            series.append(Series(name, list(range(1, len(values) + 1)), values))
-            if found.seen.noise is not None and one.edge > 0:
-                name = f"{one.name}: noise's edge"
-                series.append(Series(name, [1, len(values)], [one.edge, one.edge]))
-    if not series:
-        return []
-    return [
-        Plot(
-            kind="line",
-            title="Components of each layer's gradient",
-            x_label="component",
-            y_label="singular value",
-            series=series,
-            log_y=True,
-        )
-    ]
 
 
 def _notes(found: GradientAudit) -> list[str]:
@@ -420,30 +235,43 @@ def _notes(found: GradientAudit) -> list[str]:
 
 
 _MEANING = {
-    Verdict.EXACT: "the server reads every example, and can prove it",
-    Verdict.RECONSTRUCTABLE: "the server reads most examples",
-    Verdict.PARTIAL: "the server reads some examples, or mixtures of them",
-    Verdict.HIDDEN: "noise hides every component from these attacks",
+    Verdict.EXACT: "the server reads every {what}, and can prove it",
+    Verdict.RECONSTRUCTABLE: "the server reads most {what}s",
+    Verdict.PARTIAL: "the server reads some {what}s, or mixtures of them",
+    Verdict.HIDDEN: "noise hides every component from these attacks, which is no proof of privacy",
 }
 
 
 def _verdict(
     found: GradientAudit,
+    tests: list[WorstCase],
     leaks: list[AttackResult],
+    said: Sequence[Advice],
     fail_above: float | None,
     how: str,
     delta: float,
 ) -> str:
     epsilon = found.epsilon(delta)
-    text = f"{found.verdict.value}: {_MEANING[found.verdict]}. "
+    text = f"{found.verdict.value}: {_MEANING[found.verdict].format(what=_what(found))}. "
     text += (
         "No noise: no epsilon."
         if epsilon is None
         else f"Epsilon is at most {epsilon:.4g} at delta {delta:g}, one example added or removed."
     )
+    text += f" The worst-case test proves at least {tests[0].epsilon:.3g}."
     if leaks:
-        names = ", ".join(one.name for one in leaks)
+        names = ", ".join(dict.fromkeys(one.name for one in leaks))
         text += f" LEAK: {names} above {fail_above:g} dB ({how}) and 6 dB above chance."
     elif fail_above is not None:
         text += f" No attack is above {fail_above:g} dB ({how}) and 6 dB above chance."
+    if said:
+        text += f" Next: {said[0].change}; then {said[0].effect}."
     return text
+
+
+def _what(found: GradientAudit) -> str:
+    """Return what the layer of the worst verdict has: examples, or what a layer makes of them."""
+    worst = [one.name for one in found.layers if one.verdict is found.verdict]
+    if not worst or any(one.on_inputs for one in found.attacks if one.layer in worst):
+        return "example"
+    return f"input of the inner layer {worst[0]}"

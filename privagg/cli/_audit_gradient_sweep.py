@@ -11,7 +11,7 @@ from privagg.attacks.gradient.verdicts import BAR
 from privagg.cli._audit_gradient_inputs import GradientInputs
 from privagg.cli.common import Step
 from privagg.errors import UsageError
-from privagg.report import Cell, Column, Plot, Reference, Series, Table
+from privagg.report import Cell, Column, Plot, Reference, SecondAxis, Series, Table
 
 if TYPE_CHECKING:  # It needs the extra torch, which this module is imported without.
     from privagg.integrations.gradient_views import FederatedView
@@ -19,7 +19,9 @@ if TYPE_CHECKING:  # It needs the extra torch, which this module is imported wit
 __all__ = ["Curve", "Setup", "plots", "sweep", "table"]
 
 _NOISES = (1e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
-_ATTACK = "ica"
+_COMPRESSIONS = ("none", "fp16", "int8", "top-0.1", "top-0.01", "sign")
+_EMBEDDINGS = ("ica", "relu_exact")
+"""What feature inversion needs first."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,11 @@ class Point:
 
     Attributes
     ----------
-    x : float
+    x : float or str
         The setting.
     psnr, chance : float
-        Mean absolute PSNR of `ica` on the inputs, and of the chance line, in decibels.
+        Mean absolute PSNR of what the attack gave, and of the chance line of the whole batch, in
+        decibels.
     recovered, batch : int
         Inputs that count as recovered, of how many.
     epsilon : float, optional
@@ -40,7 +43,7 @@ class Point:
         The worst of the layers.
     """
 
-    x: float
+    x: float | str
     psnr: float | None
     chance: float | None
     recovered: int
@@ -51,9 +54,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A sweep: its name and points."""
+    """A sweep: its name, the attack that made it, and its points."""
 
     name: str
+    attack: str
     points: tuple[Point, ...]
 
 
@@ -112,6 +116,11 @@ class Setup:
             settings["clip"] = 1.0
         if name == "bits":
             settings["secagg"] = True
+        if name == "compression" and value == "none":
+            settings["compression"] = None
+        if name == "local-epochs":
+            size = min(settings["local_batch"] or self.batch, self.batch)
+            settings["local_steps"] = value * -(-self.batch // size)
         return dataclasses.replace(self, settings=settings)
 
 
@@ -132,7 +141,9 @@ def _values(setup: Setup, name: str) -> list[Any]:
             if setup.clients < 2:
                 raise UsageError("--sweep", "bits", "2 clients or more", "--clients 4, say.")
             return [8, 12, 16, 20, 24, 32]
-        case "local-steps":
+        case "compression":
+            return list(_COMPRESSIONS)
+        case "local-steps" | "local-epochs":
             return [1, 2, 5, 10, 20]
     return [0, 1, 3, 10]
 
@@ -141,7 +152,7 @@ _FIELDS = {"noise": "dp_noise", "local-steps": "local_steps"}
 
 
 def sweep(setup: Setup, name: str, step: Step) -> Curve:
-    """Audit with the fast separation attack at each value of one setting.
+    """Audit with one attack, the chosen one, at each value of one setting.
 
     Parameters
     ----------
@@ -153,6 +164,8 @@ def sweep(setup: Setup, name: str, step: Step) -> Curve:
         Progress.
     """
     values = _values(setup, name)
+    attack = setup.settings["sweep_attack"]
+    chosen = [*(_EMBEDDINGS if attack.startswith("feature_inversion") else ()), attack]
     points = []
     for done, value in enumerate(values):
         step(f"sweep over {name}", done, len(values))
@@ -163,18 +176,19 @@ def sweep(setup: Setup, name: str, step: Step) -> Curve:
             model,
             batches,
             view=view,
-            attacks=(_ATTACK,),
+            attacks=chosen,
             loss=own.made.loss,
             others=others,
+            iterations=own.settings["iterations"],
             seed=own.settings["sample_seed"],
         )
-        best = found.best
+        best = found.best_of(attack)
         levels = None if best is None else best.decibels()
         points.append(
             Point(
-                x=float(value),
+                x=value if isinstance(value, str) else float(value),
                 psnr=None if levels is None else levels[0],
-                chance=None if levels is None else levels[1],
+                chance=None if best is None or levels is None else float(best.chance.mean()),
                 recovered=0 if best is None else best.recovered,
                 batch=found.seen.batch,
                 epsilon=found.epsilon(own.settings["delta"]),
@@ -182,7 +196,7 @@ def sweep(setup: Setup, name: str, step: Step) -> Curve:
             )
         )
     step(f"sweep over {name}", len(values), len(values))
-    return Curve(name, tuple(points))
+    return Curve(name, attack, tuple(points))
 
 
 def table(curve: Curve) -> Table:
@@ -206,55 +220,50 @@ def table(curve: Curve) -> Table:
         "epsilon",
         "verdict",
     ]
-    return Table(f"Over {curve.name}, by {_ATTACK} alone", heads, rows)
+    return Table(f"Over {curve.name}, by {curve.attack} alone", heads, rows)
 
 
 def plots(curve: Curve) -> list[Plot]:
-    """Return the curve as plots: quality, and with noise the epsilon of the same settings."""
+    """Return the curve as a plot; with noise, epsilon is a second scale of the same axis."""
     known = [one for one in curve.points if one.psnr is not None and one.chance is not None]
     if not known:
         return []
-    log = curve.name not in ("bits", "epochs") and all(one.x > 0 for one in known)
+    named = any(isinstance(one.x, str) for one in known)
     xs = [one.x for one in known]
-    drawn = [
+    log = curve.name not in ("bits", "epochs") and all(
+        isinstance(one.x, float) and one.x > 0 for one in known
+    )
+    second = None
+    private = [(p.x, p.epsilon) for p in known if p.epsilon and isinstance(p.x, float)]
+    if curve.name == "noise" and private:
+        second = SecondAxis(
+            "epsilon, one example added or removed",
+            [x for x, _ in private],
+            [_short(epsilon) for _, epsilon in private],
+        )
+    return [
         Plot(
-            kind="line",
+            kind="bar" if named else "line",
             title=f"Quality over {curve.name}",
             x_label=_LABELS[curve.name],
             y_label="absolute PSNR [dB]",
             series=[
-                Series(_ATTACK, xs, [one.psnr or 0.0 for one in known]),
+                Series(curve.attack, xs, [one.psnr or 0.0 for one in known]),
                 Series("chance", xs, [one.chance or 0.0 for one in known]),
             ],
             log_x=log,
             references=[Reference(BAR, "counts as recovered")],
+            second_x=second,
         )
     ]
-    private = [one for one in known if one.epsilon]
-    if len(private) > 1 and curve.name == "noise":
-        drawn.append(
-            Plot(
-                kind="line",
-                title="Quality over the epsilon of that noise",
-                x_label="epsilon, one example added or removed",
-                y_label="absolute PSNR [dB]",
-                series=[
-                    Series(
-                        _ATTACK,
-                        [p.epsilon or 0.0 for p in private],
-                        [p.psnr or 0.0 for p in private],
-                    ),
-                    Series(
-                        "chance",
-                        [p.epsilon or 0.0 for p in private],
-                        [p.chance or 0.0 for p in private],
-                    ),
-                ],
-                log_x=True,
-                references=[Reference(BAR, "counts as recovered")],
-            )
-        )
-    return drawn
+
+
+def _short(value: float) -> str:
+    """Write 91.8, 5.4k, 50M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{float(f'{value / size:.2g}'):g}{letter}" if value < 1e12 else f"{value:.0e}"
+    return f"{value:.3g}"
 
 
 _LABELS = {
@@ -263,6 +272,8 @@ _LABELS = {
     "noise": "noise multiplier",
     "clip": "bound of each example's gradient",
     "bits": "bits of a number",
+    "compression": "compression of each client's gradient",
     "local-steps": "local SGD steps",
+    "local-epochs": "local epochs of each client",
     "epochs": "epochs of training before",
 }

@@ -25,7 +25,7 @@ _MOST = 3.0
 """Risks above this are off the pictures: guessing the mean has 1."""
 
 
-def plan(found: Forecast, simulated: int) -> Report:
+def plan(found: Forecast, simulated: int, seeded: bool) -> Report:
     """Report a forecast."""
     best, one = found.best, found.row_level
     data = {
@@ -49,6 +49,7 @@ def plan(found: Forecast, simulated: int) -> Report:
         "by_size": [_curve(curve) for curve in found.by_size],
         "by_rho": [_curve(curve) for curve in found.by_rho],
         "simulated_rows": simulated,
+        "insecure_seed": seeded,
     }
     sizes = found.by_size[0].at
     rows: list[list[Cell]] = [

@@ -142,7 +142,7 @@ _PROTOCOL = (
         type=click.IntRange(1, 10_000),
         multiple=True,
         metavar="INT",
-        help="Of --approximation (repeat it).  [default: 1, 2, 4, ... 64]",
+        help="Of --approximation; may be repeated.  [default: 1, 2, 4, ... 64]",
     ),
     click.option("--at-least", type=float, metavar="FLOAT", help="count: readings from here on."),
     click.option(
@@ -150,7 +150,7 @@ _PROTOCOL = (
         type=float,
         multiple=True,
         metavar="FLOAT",
-        help="histogram: an edge of its bins (repeat it).",
+        help="histogram: an edge of its bins; may be repeated.",
     ),
     click.option(
         "--scale",

@@ -7,6 +7,7 @@ from typing import Any
 import rich_click as click
 
 from privagg.cli._survey_options import SurveyOptions, survey_options
+from privagg.cli._unused import refuse_unused
 from privagg.cli.common import Options, command, emit, note
 from privagg.errors import UsageError
 
@@ -14,6 +15,11 @@ __all__ = ["KNOWLEDGE", "ldp"]
 
 KNOWLEDGE = ("marginals", "estimates", "nothing")
 """Said again here, so that the help needs no import of the attacks; a test compares them."""
+
+_OF_SURVEYS = (
+    *("columns", "attributes", "unknown", "protocol", "oracle", "calibration", "prior"),
+    *("prior_epsilon", "prior_floor", "knowledge", "classifier", "surveys", "people"),
+)
 
 
 @command(
@@ -24,11 +30,12 @@ KNOWLEDGE = ("marginals", "estimates", "nothing")
         "privagg audit ldp --input nursery --protocol smp --oracle grr --epsilon 5 --surveys 5",
     ],
     plots=True,
+    library_names={"mechanism": "--oracles"},
 )
 @click.option(
     "--values",
     type=click.IntRange(2, 4096),
-    metavar="K",
+    metavar="INT",
     help="Attack every frequency oracle over so many values.",
 )
 @click.option("--oracles", metavar="A,B,...", help="With --values: only these.")
@@ -130,6 +137,7 @@ def ldp(
     if (values is None) == (source is None):
         raise UsageError("--values", str(values), "either --values or --input")
     if values is not None:
+        refuse_unused(_OF_SURVEYS, "with --values")
         if targets > values:
             raise UsageError("--targets", targets, f"up to --values {values}")
         note(options, "Attacking every oracle ...")

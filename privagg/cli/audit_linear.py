@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 
 import rich_click as click
-from click import get_current_context
-from click.core import ParameterSource
 
+from privagg.cli._unused import refuse_unused
 from privagg.cli.common import Options, command, emit, note, progress, seed_option, warn
 from privagg.errors import UsageError
 
@@ -74,10 +72,26 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     help="How the file is laid out.",
 )
 @click.option(
-    "--client-column", default="client", show_default=True, help="Names of clients, in a list."
+    "--client-column",
+    default="client",
+    show_default=True,
+    metavar="COLUMN",
+    help="Names of clients, in a list.",
 )
-@click.option("--round-column", default="round", show_default=True, help="Names of rounds.")
-@click.option("--weight-column", default="weight", show_default=True, help="Weights, in a list.")
+@click.option(
+    "--round-column",
+    default="round",
+    show_default=True,
+    metavar="COLUMN",
+    help="Names of rounds.",
+)
+@click.option(
+    "--weight-column",
+    default="weight",
+    show_default=True,
+    metavar="COLUMN",
+    help="Weights, in a list.",
+)
 @click.option(
     "--header/--no-header",
     default=None,
@@ -157,6 +171,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
+    metavar="SECONDS",
     help="Time limit of one program, with --sums; there are two for each input or client.",
 )
 @click.option(
@@ -174,7 +189,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     "--links",
     multiple=True,
     metavar="A-B",
-    help="Of --sensor-transcript: whose keys are known, such as 1-2 (repeat it, or use commas).",
+    help="Of --sensor-transcript: whose keys are known, such as 1-2,3-4; may be repeated.",
 )
 @click.option(
     "--eavesdropper", is_flag=True, help="Of --sensor-transcript: all clear traffic is heard."
@@ -225,7 +240,7 @@ def linear(
     what a coalition learns of it, and how few nodes learn another's reading.
     """
     if sensor_transcript is not None:
-        _unused(_OF_LOG, "with --sensor-transcript")
+        refuse_unused(_OF_LOG, "with --sensor-transcript")
         from privagg.cli import _audit_linear_sensor
 
         _audit_linear_sensor.audit(
@@ -237,7 +252,7 @@ def linear(
             options=options,
         )
         return
-    _unused(_OF_SENSOR, "without --sensor-transcript")
+    refuse_unused(_OF_SENSOR, "without --sensor-transcript")
     from privagg import entropy
     from privagg.attacks import linear as attack
     from privagg.cli import _audit_linear_counts, _audit_linear_log, _audit_linear_report
@@ -344,17 +359,8 @@ def _check(
     if sums is None:
         unused |= dict.fromkeys(_OF_SUMS, "without --sums")
     for name, where in unused.items():
-        _unused((name,), where)
+        refuse_unused((name,), where)
     if counts is not None and sums is None:
         raise UsageError("--sums", "not given", "the rounds' vectors, beside --counts")
     if counts is not None and interval is None:
         raise UsageError("--interval", "not given", "rounds in an interval of --counts")
-
-
-def _unused(names: Iterable[str], where: str) -> None:
-    """Refuse options that were given and would have no effect."""
-    source = get_current_context().get_parameter_source
-    for name in names:
-        if source(name) is not ParameterSource.DEFAULT:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(flag, f"given {where}", "nothing there: it would have no effect")

@@ -27,12 +27,12 @@ __all__ = ["responses"]
     multiple=True,
     required=True,
     metavar="FILE.parquet",
-    help="A release of labels 0 and 1 (repeat it for several of the same rows).",
+    help="A release of labels 0 and 1; may be repeated, for several of the same rows.",
 )
 @click.option(
     "--prior",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    metavar="P",
+    metavar="FRACTION",
     help="Probability of label 1 by the features.  [default: column prior, or the released mean]",
 )
 @click.option(
@@ -62,7 +62,7 @@ __all__ = ["responses"]
     type=click.FloatRange(0, min_open=True),
     default=5.0,
     show_default=True,
-    metavar="S",
+    metavar="SECONDS",
     help="Time limit of each integer program.",
 )
 def responses(

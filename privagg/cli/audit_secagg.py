@@ -33,7 +33,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 @click.option(
     "--roster",
     type=_READABLE,
-    metavar="FILE.json",
+    metavar="FILE",
     help="The identities that you trust.  [default: those in the transcript]",
 )
 @click.option(

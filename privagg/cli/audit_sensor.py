@@ -31,14 +31,14 @@ __all__ = ["sensor"]
     "protocols",
     type=click.Choice(PROTOCOLS),
     multiple=True,
-    help="Which to attack (repeat it).  [default: all]",
+    help="Which to attack; may be repeated.  [default: all]",
 )
 @click.option(
     "--attack",
     "attacks",
     type=click.Choice(ATTACKS),
     multiple=True,
-    help="Which attack (repeat it).  [default: all]",
+    help="Which attack; may be repeated.  [default: all]",
 )
 @click.option(
     "--runs",

@@ -40,9 +40,12 @@ def _repeats(default: int) -> Callable[[Any], Any]:
     )
 
 
-def _count(flag: str, default: int | list[int], help: str, **more: Any) -> Callable[[Any], Any]:
+def _count(
+    flag: str, default: int | list[int], help: str, *, name: str = "", **more: Any
+) -> Callable[[Any], Any]:
     return click.option(
         flag,
+        *([name] if name else []),
         type=click.IntRange(min=1),
         default=default,
         show_default=True,
@@ -147,6 +150,7 @@ def _field_on_cuda(options: Options, values: dict[str, Any]) -> None:
     ],
     plots=True,
     library_names={"dims": "--dim"},
+    former_names={"--dropped": "--dropout"},
 )
 @_count("--clients", [100], "Size of the cohort; may be repeated.", multiple=True)
 @_count("--dim", [100_000], "Numbers per client; may be repeated.", multiple=True)
@@ -158,7 +162,8 @@ def _field_on_cuda(options: Options, values: dict[str, Any]) -> None:
     help="Who shares secrets with whom: everyone, or some neighbours.",
 )
 @click.option(
-    "--dropped",
+    "--dropout",
+    "dropped",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.1,
     show_default=True,
@@ -342,9 +347,10 @@ def locational_command(options: Options, mechanism: tuple[str, ...], **values: A
     "attacks",
     examples=[
         "privagg bench attacks",
-        "privagg bench attacks --case 32x256 --seeds 1 --published --json",
+        "privagg bench attacks --case 32x256 --runs 1 --published --json",
     ],
     library_names={"cases": "--case"},
+    former_names={"--seeds": "--runs", "--budget": "--seconds"},
 )
 @click.option(
     "--case",
@@ -352,13 +358,14 @@ def locational_command(options: Options, mechanism: tuple[str, ...], **values: A
     metavar="BATCHxWIDTH",
     help="A batch and a layer's width, as in 32x256; may be repeated.",
 )
-@_count("--seeds", 5, "Runs of each case.")
+@_count("--runs", 5, "Runs of each case.", name="seeds")
 @click.option(
     "--published", is_flag=True, help="Also run the published objective once per case: minutes."
 )
 @_count("--iterations", 25_000, "Steps of the published objective.")
 @click.option(
-    "--budget",
+    "--seconds",
+    "budget",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,

@@ -17,11 +17,12 @@ The result alone goes to stdout, all else to stderr.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from threading import Lock
@@ -29,9 +30,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import rich_click as click
 from click.exceptions import Exit
+from click.types import FloatParamType, IntParamType
 
 from privagg.cli import _targets
 from privagg.cli import config as config_file
+from privagg.cli.envelope import enveloped
 from privagg.cli.failures import ExitCode, State
 from privagg.errors import UsageError
 
@@ -57,6 +60,8 @@ Step: TypeAlias = Callable[[str, int, int], None]
 _SILENCE = 30.0
 """Seconds without a line after which a phase that goes on says how far it is."""
 
+_WORD = 2**63
+
 _PIPED_WIDTH = 10_000
 """Into a file or a pipe, lines are as long as they are: nothing is wrapped."""
 
@@ -79,16 +84,36 @@ class Command(click.RichCommand):
     ----------
     library_names : dict of str to str
         What libraries call its options, where that is not the option's own name.
+    former_names : dict of str to str
+        Former names of options, and what they are called now: still taken, and not in the help.
     """
 
     library_names: Mapping[str, str] = {}
+    former_names: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the context, then parse."""
+        """Note the context, put today's names in the place of former ones, then parse."""
         state = ctx.find_object(State)
         if state is not None:
             state.context = ctx
-        return super().parse_args(ctx, args)
+        self._name_variables(ctx.auto_envvar_prefix)
+        rest = super().parse_args(ctx, [self._named(word) for word in args])
+        for param in self.params:
+            _check_number(param, ctx.params.get(param.name or ""))
+        return rest
+
+    def _name_variables(self, prefix: str | None) -> None:
+        """Read each option from the variable that its flag names, whatever the parameter's name."""
+        for param in self.params:
+            flag = max(param.opts, key=len)
+            # What may hold a secret says that it is never read from the environment.
+            wanted = isinstance(param, click.Option) and param.allow_from_autoenv
+            if prefix and wanted and flag.startswith("--") and param.envvar is None:
+                param.envvar = f"{prefix}_{flag[2:].replace('-', '_').upper()}"
+
+    def _named(self, word: str) -> str:
+        flag, equals, value = word.partition("=")
+        return self.former_names[flag] + equals + value if flag in self.former_names else word
 
 
 def command(
@@ -97,6 +122,7 @@ def command(
     examples: Sequence[str] = (),
     plots: bool = False,
     library_names: Mapping[str, str] | None = None,
+    former_names: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], click.RichCommand]:
     """Make a function a command with the options that every command has.
 
@@ -113,6 +139,8 @@ def command(
         Whether its report has pictures: then there are ``--report`` and ``--plot`` too.
     library_names : mapping of str to str, optional
         What libraries call its options in their errors, where that is not the option's own name.
+    former_names : mapping of str to str, optional
+        Former names of options, and what they are called now.
     """
 
     def decorate(function: Callable[..., None]) -> click.RichCommand:
@@ -143,9 +171,36 @@ def command(
         text = "\n\n".join(part for part in (summary, first, rest) if part)
         made = click.command(name, cls=Command, help=text)(with_options)
         made.library_names = library_names or {}
+        made.former_names = former_names or {}
+        for param in made.params:
+            _say_what_it_takes(param)
         return made
 
     return decorate
+
+
+def _check_number(param: click.Parameter, value: object) -> None:
+    """Refuse what lies in no range: NaN passes every comparison, and machines count in words."""
+    if isinstance(value, tuple):
+        for one in value:
+            _check_number(param, one)
+    elif isinstance(value, float) and math.isnan(value):
+        raise UsageError(max(param.opts, key=len), value, "a number")
+    elif (
+        isinstance(value, int)
+        and not -_WORD <= value < _WORD
+        and getattr(param.type, "max", None) is None  # seeds have a range of their own
+    ):
+        raise UsageError(max(param.opts, key=len), value, "whole numbers of 63 bits")
+
+
+def _say_what_it_takes(param: click.Parameter) -> None:
+    """Call numbers INT and FLOAT in the help where an option says nothing better."""
+    if isinstance(param, click.Option) and param.metavar is None and not param.is_flag:
+        if isinstance(param.type, IntParamType):
+            param.metavar = "INT"
+        elif isinstance(param.type, FloatParamType):
+            param.metavar = "FLOAT"
 
 
 def _apply_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
@@ -235,7 +290,7 @@ seed_option = click.option(
 """``--seed``: an integer or None, for :func:`privagg.entropy.from_seed`."""
 
 
-def emit(report: Report, options: Options, *, leak: bool = False) -> None:
+def emit(report: Report, options: Options, *, leak: bool = False, text: str = "") -> None:
     """Write the result where the options say, then end with exit code 5 if there is a `leak`.
 
     The result itself is written first: a page that cannot be drawn does not lose it.
@@ -248,6 +303,8 @@ def emit(report: Report, options: Options, *, leak: bool = False) -> None:
         Of the command.
     leak : bool
         Whether an audit found a leak above its threshold.
+    text : str
+        What people get in place of the report's tables and notes, if not empty.
 
     Raises
     ------
@@ -256,16 +313,17 @@ def emit(report: Report, options: Options, *, leak: bool = False) -> None:
     """
     from privagg.report import write_file
 
+    context = click.get_current_context(silent=True)
+    report = replace(report, data=enveloped(report.data, context))
     # Encoded whether or not it is printed: a NaN in the data is refused either way.
     as_json = report.to_json() + "\n"
     if options.out is None:
-        _write_stdout(as_json if options.json else _for_people(report))
+        _write_stdout(as_json if options.json else text or _for_people(report))
     else:
         wanted = options.json or options.out.suffix.lower() == ".json"
-        text = as_json if wanted else _for_people(report, plain=True)
-        write_file(options.out, text.encode())
+        written = as_json if wanted else text or _for_people(report, plain=True)
+        write_file(options.out, written.encode())
         note(options, f"Wrote {options.out}")
-    context = click.get_current_context(silent=True)
     state = context.find_object(State) if context is not None else None
     if state is not None:
         state.result_written = options.out is None

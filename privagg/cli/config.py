@@ -49,6 +49,8 @@ def apply(ctx: click.Context, path: Path) -> None:
                 f"options of '{ctx.command_path}': {', '.join(sorted(options))}",
             )
         option = options[key]
+        if option.name in values:
+            raise UsageError(f"key {key!r} in {path}", "given twice", "one name of an option")
         values[option.name or key] = _convert(option, value, key, path)
     ctx.default_map = {**(ctx.default_map or {}), **values}
 
@@ -87,6 +89,8 @@ def _options(command: click.Command) -> dict[str, click.Option]:
             for flag in param.opts:
                 if flag.startswith("--"):
                     named[flag.removeprefix("--")] = param
+    for former, flag in getattr(command, "former_names", {}).items():
+        named[former.removeprefix("--")] = named[flag.removeprefix("--")]
     return named
 
 

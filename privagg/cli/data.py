@@ -52,7 +52,13 @@ def _complete(_ctx: click.Context, _param: click.Parameter, start: str) -> list[
 )
 @click.argument("name", shell_complete=_complete)
 @click.option("--rows", type=click.IntRange(min=0), default=5, show_default=True, help="How many.")
-@click.option("--column", "columns", multiple=True, help="Only this column; may be repeated.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="Only this column; may be repeated.",
+)
 def show_command(name: str, rows: int, columns: tuple[str, ...], options: Options) -> None:
     """Show a bundled data set.
 

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any
 
@@ -15,7 +17,7 @@ import rich_click as click
 from privagg.cli.lazy import NoCommand
 from privagg.errors import Abort, PeerError, PrivaggError, UsageError
 
-__all__ = ["ExitCode", "State", "Terminated", "as_json", "exit_code", "show"]
+__all__ = ["ExitCode", "State", "Terminated", "as_json", "exit_code", "failed_in", "show"]
 
 
 class ExitCode(IntEnum):
@@ -91,7 +93,7 @@ def as_json(error: BaseException, state: State) -> dict[str, Any]:
         case Abort():
             fields |= {"reason": error.reason, "alive": error.alive, "needed": error.needed}
         case click.BadParameter() if error.param is not None:
-            fields |= {"argument": error.param.name}
+            fields |= {"argument": _flag(error.param)}
     return {"error": fields}
 
 
@@ -160,14 +162,32 @@ def _message(error: BaseException, state: State) -> str:
             return "stopped before a result."
         case UsageError():
             argument, allowed, hint = _in_options(error, state)
+            hint = hint or _near(error.found, re.split(r", | or ", allowed))
             return f"{argument}: found {error.found}; allowed: {allowed}.{' ' * bool(hint)}{hint}"
         case PrivaggError():
             return str(error)
+        case click.BadParameter() if error.param is not None:
+            return _suggesting(error.format_message(), error.param)
         case click.ClickException():
             return error.format_message()
         case OSError() if error.filename is not None:
             return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _suggesting(said: str, param: click.Parameter) -> str:
+    """Return what click says of a wrong choice, with the name that was probably meant."""
+    found = re.search(r"'([^']*)' is not one of", said)
+    if found is None or not isinstance(param.type, click.Choice):
+        return said
+    near = _near(found[1], list(param.type.choices))
+    return f"{said}{' ' * bool(near)}{near}"
+
+
+def _near(found: str, names: Sequence[str]) -> str:
+    """Return a question for the name that was probably meant; nothing where none is near."""
+    near = get_close_matches(found, [name for name in names if name.isascii()], n=1, cutoff=0.7)
+    return f"Did you mean {near[0]!r}?" if near and near[0] != found else ""
 
 
 def _next_step(error: BaseException, state: State) -> str:
@@ -215,14 +235,24 @@ def _flags(state: State) -> dict[str, str]:
     flags: dict[str, str] = dict(getattr(command, "library_names", {}))
     for param in command.params:
         if param.name is not None and param.name not in flags:
-            option = isinstance(param, click.Option)
-            flags[param.name] = max(param.opts, key=len) if option else param.human_readable_name
+            flags[param.name] = _flag(param)
     return flags
 
 
-def _command_path(error: BaseException, state: State) -> str:
+def _flag(param: click.Parameter) -> str:
+    option = isinstance(param, click.Option)
+    return max(param.opts, key=len) if option else param.human_readable_name
+
+
+def failed_in(error: BaseException, state: State) -> click.Context | None:
+    """Return the context of the command that `error` ended, if any had begun."""
     context = getattr(error, "ctx", None) or state.context
-    return context.command_path if isinstance(context, click.Context) else "privagg"
+    return context if isinstance(context, click.Context) else None
+
+
+def _command_path(error: BaseException, state: State) -> str:
+    context = failed_in(error, state)
+    return "privagg" if context is None else context.command_path
 
 
 def _printable(text: str) -> str:

@@ -17,7 +17,16 @@ import rich_click as click
 from click.exceptions import Exit
 
 from privagg import __version__
-from privagg.cli.failures import ExitCode, State, Terminated, as_json, exit_code, show
+from privagg.cli.envelope import enveloped
+from privagg.cli.failures import (
+    ExitCode,
+    State,
+    Terminated,
+    as_json,
+    exit_code,
+    failed_in,
+    show,
+)
 from privagg.cli.lazy import Branch, LazyGroup, Leaf
 
 __all__ = ["COMMANDS", "main", "root", "run"]
@@ -149,12 +158,33 @@ COMMANDS: dict[str, Leaf | Branch] = {
             ),
         },
     ),
+    "list": Branch(
+        "What there is: protocols, mechanisms, attacks.",
+        {
+            "protocols": Leaf(
+                "privagg.cli.listing:protocols_command",
+                "List the protocols: who learns what, what is withstood, and what runs them.",
+            ),
+            "mechanisms": Leaf(
+                "privagg.cli.listing:mechanisms_command",
+                "List the mechanisms of differential privacy: what they take, promise and draw.",
+            ),
+            "attacks": Leaf(
+                "privagg.cli.listing:attacks_command",
+                "List the attacks: what they need, what they prove, and what runs them.",
+            ),
+        },
+    ),
     "data": Branch(
         "Bundled data sets.",
         {
             "list": Leaf("privagg.cli.data:list_command", "List the bundled data sets."),
             "show": Leaf("privagg.cli.data:show_command", "Show a bundled data set."),
         },
+    ),
+    "schema": Leaf(
+        "privagg.cli.schema:schema_command",
+        "Print the JSON Schema of what a command prints with --json.",
     ),
     "doctor": Leaf(
         "privagg.cli.doctor:doctor_command", "Show versions, extras, and what runs fast here."
@@ -186,6 +216,7 @@ _HELP = """Run, plan and audit private aggregation: many hold values, one learns
 
 \b
 privagg doctor            is this installation complete, and fast?
+privagg list protocols    what there is, and which command runs it
 privagg data list         tables to try it on
 privagg COMMAND --help    examples first
 """
@@ -248,7 +279,8 @@ def _fail(error: BaseException, state: State) -> None:
         from privagg.report import Report
 
         with suppress(BrokenPipeError):
-            print(Report("error", as_json(error, state)).to_json())
+            data = enveloped(as_json(error, state), failed_in(error, state))
+            print(Report("error", data).to_json())
     with suppress(BrokenPipeError):
         show(error, state)
 

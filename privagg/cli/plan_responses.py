@@ -88,4 +88,4 @@ def responses(
         simulated_rows=simulated,
         entropy=from_seed(seed),
     )
-    emit(_responses_report.plan(found, simulated), options)
+    emit(_responses_report.plan(found, simulated, seed is not None), options)

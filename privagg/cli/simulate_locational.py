@@ -40,6 +40,7 @@ _NOT_EVALUATED = {
         " --value cases:int[0,20] --epsilon 1 --out cases.csv",
     ],
     plots=True,
+    former_names={"--missing": "--unknown"},
 )
 @click.option(
     "--input",
@@ -79,7 +80,8 @@ _NOT_EVALUATED = {
 )
 @click.option("--clamp", is_flag=True, help="Move numbers out of range to the nearer end.")
 @click.option(
-    "--missing",
+    "--unknown",
+    "missing",
     type=click.Choice(("refuse", "other")),
     default="refuse",
     show_default=True,

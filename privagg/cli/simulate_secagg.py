@@ -78,7 +78,11 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
 )
 @click.option("--data", metavar="NAME", help="Clients count a column of this bundled table.")
 @click.option(
-    "--column", "columns", multiple=True, metavar="COLUMN", help="Of --data or of a table."
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="Of a table; may be repeated.",
 )
 @round_options
 @privacy_options

@@ -61,7 +61,7 @@ _READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Pat
     multiple=True,
     metavar="NODE:STEP",
     help="A node dies before this step of the first epoch: hello, join, roster, shares, answers or "
-    "report (repeat it).",
+    "report; may be repeated.",
 )
 @click.option(
     "--death-rate",

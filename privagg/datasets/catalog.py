@@ -119,7 +119,13 @@ _BY_NAME = {table.name: table for table in _ALL}
 
 
 def names() -> tuple[str, ...]:
-    """Names of the bundled tables, in alphabetical order."""
+    """Names of the bundled tables, in alphabetical order.
+
+    Returns
+    -------
+    tuple of str
+        What :func:`load` takes.
+    """
     return tuple(_BY_NAME)
 
 

@@ -33,6 +33,19 @@ class HistogramInputs(Sequence["NDArray[np.int64]"]):
 
     Built by :func:`histogram_inputs`.
 
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    column : str
+        Of the table.
+    categories : sequence of str or int
+        What is counted, in the order of the vector.
+    codes : (rows,) int32 array
+        The category of each row.
+    clients : int
+        How many clients.
+
     Attributes
     ----------
     name, column : str
@@ -79,7 +92,18 @@ class HistogramInputs(Sequence["NDArray[np.int64]"]):
         return self._count(range(self._clients)[index])
 
     def rows_of(self, client: int) -> range:
-        """Which rows of the table a client holds."""
+        """Which rows of the table a client holds.
+
+        Parameters
+        ----------
+        client : int
+            Its index.
+
+        Returns
+        -------
+        range
+            Numbers of rows.
+        """
         client = range(self._clients)[client]
         rows = len(self._codes)
         return range(client * rows // self._clients, (client + 1) * rows // self._clients)

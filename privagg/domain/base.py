@@ -67,6 +67,11 @@ class Domain(ABC):
 
         This is exact, so it has no privacy: it may appear in a simulation's ``truth`` only, and
         never leaves a respondent.
+
+        Parameters
+        ----------
+        values : list, tuple, ndarray or column
+            Values, as for :meth:`encode`.
         """
 
     @abstractmethod

@@ -86,7 +86,17 @@ class SecureAverager:
         identity: secagg.Signer | None = None,
         entropy: Entropy = OS,
     ) -> AveragingClient:
-        """Return a client's half of one round; the arguments are those of `secagg.Client`."""
+        """Return a client's half of one round; the arguments are those of `secagg.Client`.
+
+        Parameters
+        ----------
+        policy : secagg.Policy, optional
+            What the client insists on.
+        identity : secagg.Signer, optional
+            Its identity, where messages are signed.
+        entropy : Entropy
+            Where randomness comes from: the operating system, unless it is to be repeatable.
+        """
         party = secagg.Client(self.params, policy, identity=identity, entropy=entropy)
         return AveragingClient(self, party)
 
@@ -108,7 +118,13 @@ class SecureAverager:
         return AveragingServer(self, party)
 
     def digest(self, model: Model) -> bytes:
-        """Return the 32 bytes that masks are bound to: of the layout and all of the model."""
+        """Return the 32 bytes that masks are bound to: of the layout and all of the model.
+
+        Parameters
+        ----------
+        model : module or mapping of tensors
+            The model.
+        """
         layout = self.layout.describe().encode()
         return keys.digest(b"privagg averaged model", layout, model_digest(model))
 
@@ -126,6 +142,13 @@ class AveragingClient:
     """One client's half of a round: an update goes in, messages are answered.
 
     Say the update before the masked input is due, at the latest when the roster has been answered.
+
+    Parameters
+    ----------
+    averager : SecureAverager
+        What all parties agreed on.
+    party : secagg.Client
+        The client of the round.
     """
 
     def __init__(self, averager: SecureAverager, party: secagg.Client) -> None:
@@ -218,6 +241,16 @@ class AveragingClient:
     def answer(self, data: bytes) -> bytes:
         """Answer a message of the server.
 
+        Parameters
+        ----------
+        data : bytes
+            The message's bytes.
+
+        Returns
+        -------
+        bytes
+            The answer, to be sent back.
+
         Raises
         ------
         UsageError
@@ -257,7 +290,15 @@ class AveragingClient:
 
 
 class AveragingServer:
-    """The server's half of a round: it collects answers and applies the mean."""
+    """The server's half of a round: it collects answers and applies the mean.
+
+    Parameters
+    ----------
+    averager : SecureAverager
+        What all parties agreed on.
+    party : secagg.Server
+        The server of the round.
+    """
 
     def __init__(self, averager: SecureAverager, party: secagg.Server) -> None:
         self._averager, self._party = averager, party
@@ -277,11 +318,24 @@ class AveragingServer:
         return [int(client) for client in self._party.alive()]
 
     def message_for(self, client: int) -> bytes:
-        """Return what to send to a client now."""
+        """Return what to send to a client now.
+
+        Parameters
+        ----------
+        client : int
+            Its index.
+        """
         return bytes(self._party.message_for(client).encode())
 
     def receive(self, client: int, data: bytes) -> None:
         """Take a client's answer.
+
+        Parameters
+        ----------
+        client : int
+            Its index, as the transport authenticated it.
+        data : bytes
+            The answer's bytes.
 
         Raises
         ------
@@ -309,6 +363,13 @@ class AveragingServer:
 
         It is added in float64 and rounded once to each tensor's dtype.
 
+        Parameters
+        ----------
+        model : module or mapping of tensors
+            The model.
+        learning_rate : float
+            Factor of the update.
+
         Raises
         ------
         UsageError
@@ -319,7 +380,18 @@ class AveragingServer:
         load(model, layout.unflatten(layout.flatten(model) + learning_rate * update))
 
     def set_gradients(self, model: nn.Module) -> None:
-        """Make the mean of the gradients the model's own, for its optimiser's step."""
+        """Make the mean of the gradients the model's own, for its optimiser's step.
+
+        Parameters
+        ----------
+        model : module or mapping of tensors
+            The model.
+
+        Raises
+        ------
+        UsageError
+            If the result is not there yet, or the model has other tensors.
+        """
         own = tensors(model)
         for name, tensor in self.mean().items():
             if name not in own:

@@ -80,7 +80,13 @@ class SecureMean:
         return (self.result,) if self.integers is None else (self.result, self.integers)
 
     def load_into(self, model: nn.Module) -> None:
-        """Copy the mean into a module; what was kept stays the module's own."""
+        """Copy the mean into a module; what was kept stays the module's own.
+
+        Parameters
+        ----------
+        model : module or mapping of tensors
+            The model.
+        """
         load(model, self.state)
 
 

@@ -122,6 +122,11 @@ def model_digest(model: Model) -> bytes:
     Names, dtypes, shapes and bytes of all tensors count, frozen and integer ones too: clients that
     were shown other weights get masks that do not cancel, and no sum.
 
+    Parameters
+    ----------
+    model : module or mapping of tensors
+        The model.
+
     Returns
     -------
     bytes
@@ -143,6 +148,13 @@ def model_digest(model: Model) -> bytes:
 
 def load(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Copy named tensors into a module's own, in place: dtype, device and hooks stay.
+
+    Parameters
+    ----------
+    model : module or mapping of tensors
+        The model.
+    state : mapping of str to tensor
+        Tensors by name.
 
     Raises
     ------
@@ -217,6 +229,10 @@ class Layout:
             The others, such as ``num_batches_tracked``, are left out and listed in :attr:`kept`,
             or refused.
 
+        Returns
+        -------
+        Layout
+
         Raises
         ------
         UsageError
@@ -274,6 +290,11 @@ class Layout:
         """Return a model's tensors as one new (size,) vector of :attr:`dtype`, on the host.
 
         Tensors of other names are not looked at. The device may be another one.
+
+        Parameters
+        ----------
+        model : module or mapping of tensors
+            The model.
 
         Raises
         ------

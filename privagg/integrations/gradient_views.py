@@ -376,6 +376,11 @@ def train(
         Mean cross-entropy if left out.
     seed : int
         Of the order.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     count = whole("epochs", epochs, 0, 10**6)
     later = copy.deepcopy(model)

@@ -238,6 +238,8 @@ class PrivateClient:
         ------
         BudgetSpent
             If that is beyond ``max_epsilon``.
+        UsageError
+            If an argument is not as described.
         """
         steps = whole("steps", steps, 1, 2**40)
         rate = _positive("sample_rate", sample_rate)
@@ -269,6 +271,11 @@ class PrivateClient:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up an account that was saved; it takes the place of this one's.
+
+        Parameters
+        ----------
+        state : dict
+            What ``state()`` returned.
 
         Raises
         ------
@@ -347,6 +354,18 @@ def noise_in_sum(noise_multiplier: float, honest: int) -> float:
 
     ``sqrt(honest) * noise_multiplier``, for rounds of one step, of clients with the same
     ``max_grad_norm`` and batch. A figure to plan with and **no guarantee**: see the module.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Of one client: its standard deviation over the clip.
+    honest : int
+        How many.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     return math.sqrt(whole("honest", honest, 1, 2**40)) * _positive(
         "noise_multiplier", noise_multiplier

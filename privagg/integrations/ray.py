@@ -165,6 +165,21 @@ class RayEngine(RemoteEngine):
 
         See :data:`privagg.protocols.secagg.pairing.Strip`.
 
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        seeds : (n, 16) or (n, 32) uint8 array
+            Seeds of the masks.
+        signs : (n,) int8 array
+            Whether a mask is added, 1, or taken off, -1.
+        spans : iterable of (int, int)
+            First coordinate and the one after the last, for each range.
+
+        Returns
+        -------
+        Iterator[NDArray[Any]]
+
         Raises
         ------
         WorkerLost

@@ -152,7 +152,13 @@ class AggregateModule(nn.Module):
         self.prior = prior
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (n, c) logits, two columns where the network has one."""
+        """Return (n, c) logits, two columns where the network has one.
+
+        Parameters
+        ----------
+        x : (n, ...) tensor
+            Features, a row in each.
+        """
         logits: Tensor = self.network(x)
         if logits.ndim == 1:
             logits = logits[:, None]
@@ -239,7 +245,13 @@ class AggregateModule(nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, x: Any) -> NDArray[Any]:
-        """Return the probabilities of the classes; (n, c)."""
+        """Return the probabilities of the classes; (n, c).
+
+        Parameters
+        ----------
+        x : (n, ...) array or tensor
+            Features, a row in each.
+        """
         features = torch.as_tensor(x)
         if not features.is_floating_point():
             features = features.to(torch.get_default_dtype())
@@ -250,7 +262,17 @@ class AggregateModule(nn.Module):
         return np.asarray(found)
 
     def predict(self, x: Any) -> NDArray[np.int64]:
-        """Return the likeliest class of each row."""
+        """Return the likeliest class of each row.
+
+        Parameters
+        ----------
+        x : (n, ...) array or tensor
+            Features, a row in each.
+
+        Returns
+        -------
+        (n,) int64 array
+        """
         return np.asarray(self.predict_proba(x).argmax(axis=1), np.int64)
 
     def _shares(self, table: NDArray[np.float64], features: Tensor) -> Tensor:

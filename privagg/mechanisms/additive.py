@@ -199,7 +199,7 @@ class _Additive(NumericMechanism):
 
 
 class Laplace(_Additive):
-    """Laplace noise on the domain's grid: P(noise = j) proportional to e**(-epsilon |j| / steps).
+    """Laplace noise on the domain's grid, ``P(noise = j)`` as ``e**(-epsilon |j| / steps)``.
 
     n Var is nearly 8 / epsilon**2 for values t from -1 to 1, whatever they are. The other
     mechanisms have less; this is the one to compare with, and the one whose noise is known.

@@ -213,7 +213,20 @@ class SampledAttributes(Collector):
         return self.randomize_codes(np.stack(columns, axis=1), entropy)
 
     def randomize_codes(self, codes: NDArray[Any], entropy: Entropy = OS) -> Reports:
-        """Return one report for each row of codes, ``(n, d)`` integers of each domain's codes."""
+        """Return one report for each row of codes, ``(n, d)`` integers of each domain's codes.
+
+        Parameters
+        ----------
+        codes : (n, d) array of integers
+            Codes of each attribute's domain.
+        entropy : Entropy
+            Where randomness comes from: the operating system, unless it is to be repeatable.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         number = len(self._mechanisms)
         if not isinstance(codes, np.ndarray) or codes.ndim != 2 or codes.shape[1] != number:
             found = getattr(codes, "shape", type(codes).__name__)
@@ -254,9 +267,7 @@ class SampledAttributes(Collector):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         found = {}
         for (name, one), (users, sums) in zip(
             self._mechanisms.items(), self._parts(state.sums), strict=True

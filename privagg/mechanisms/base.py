@@ -118,7 +118,15 @@ class Mechanism(Collector):
         return self.randomize_codes(self._domain.encode(values), entropy)
 
     def randomize_codes(self, codes: NDArray[Any], entropy: Entropy = OS) -> Reports:
-        """Return one report for each code of the domain, an integer from 0 to ``k - 1``."""
+        """Return one report for each code of the domain, an integer from 0 to ``k - 1``.
+
+        Parameters
+        ----------
+        codes : (n,) array of unsigned integers
+            Codes of the domain's values.
+        entropy : Entropy
+            Where randomness comes from: the operating system, unless it is to be repeatable.
+        """
         checked = check_codes(codes, self.k)
         draws = Draws(entropy)
         return self._reports(self._randomize(checked, draws), draws.insecure)
@@ -137,6 +145,9 @@ class FrequencyOracle(Mechanism):
 
     ``raw`` estimates are unbiased, whatever the values: the expectation of each is the frequency
     among the respondents, and :meth:`variance` is its variance, over the mechanism's randomness.
+
+    Source: Wang, Blocki, Li, Jha, "Locally Differentially Private Protocols for Frequency
+    Estimation", USENIX Security 2017, section 3.
     """
 
     def estimate(
@@ -169,9 +180,7 @@ class FrequencyOracle(Mechanism):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         state.check_size(self.sums_size)
         if post is not None and (not isinstance(post, str) or post not in METHODS):
             raise UsageError("post", post, f"{', '.join(METHODS)} or None")

@@ -139,7 +139,13 @@ class Channel:
         return self._counts.astype(np.float64) / float(_WHOLE)
 
     def moments(self, numbers: NDArray[np.int64]) -> list[tuple[Fraction, Fraction]]:
-        """Return mean and variance of a number of each report, for each value; exact."""
+        """Return mean and variance of a number of each report, for each value; exact.
+
+        Parameters
+        ----------
+        numbers : (reports,) int64 array
+            The number that each report stands for.
+        """
         found = []
         points = [int(number) for number in numbers]
         for row in self._counts.tolist():
@@ -150,7 +156,19 @@ class Channel:
         return found
 
     def sample(self, values: NDArray[np.uint32], draws: Draws) -> NDArray[np.uint32]:
-        """Return a report for each value, one 64-bit word for each."""
+        """Return a report for each value, one 64-bit word for each.
+
+        Parameters
+        ----------
+        values : (n,) uint32 array
+            Codes of the values.
+        draws : Draws
+            Uniform words.
+
+        Returns
+        -------
+        (n,) uint32 array
+        """
         out = np.empty(values.size, np.uint32)
         for start in range(0, values.size, _TILE):
             part = values[start : start + _TILE]

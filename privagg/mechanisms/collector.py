@@ -176,6 +176,11 @@ class Collector(ABC):
             return f"expected counts from 0 to {users}, the number of reports"
         return ""
 
+    def _is_own(self, state: State) -> None:
+        if not isinstance(state, State):
+            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
+        self._same(state.digest, "estimate", "aggregator")
+
     def _same(self, digest: bytes, round: str, peer: str) -> None:
         if digest != self.digest:
             reason = (

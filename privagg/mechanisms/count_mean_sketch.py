@@ -242,6 +242,19 @@ class HCMS(_Sketch):
     Source: Apple's Differential Privacy Team, "Learning with Privacy at Scale", 2017.
 
     Parameters and errors as for :class:`CMS`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see :mod:`privagg.mechanisms.base`.
+    hashes : int
+        Hash functions, of which each respondent uses one.
+    width : int
+        Cells of the sketch, a power of two.
+    seed : int
+        Chooses the hash functions; it is public.
     """
 
     name = "hcms"

@@ -186,7 +186,18 @@ class DistributedNoise:
         return math.sqrt(self.honest * self.variance / self.norm_squared) / self.target.factor
 
     def deviation(self, survivors: int) -> float:
-        """Return the standard deviation of a coordinate of the sum; rounding's part is a bound."""
+        """Return the standard deviation of a coordinate of the sum; rounding's part is a bound.
+
+        Parameters
+        ----------
+        survivors : int
+            How many are in the sum.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         count = whole("survivors", survivors, 1, self.clients)
         return math.sqrt(count * (self.variance + 0.25)) / self.scale
 
@@ -195,12 +206,17 @@ class DistributedNoise:
 
         Parameters
         ----------
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             Integers or floats of at most 64 bits, all finite.
         seed : bytes
             The round's public seed of the rotation.
         entropy : Entropy
             Where rounding and noise come from: the operating system, or else the noise is known.
+
+        Returns
+        -------
+        NoisyWords
+            What the client adds to the sum.
 
         Raises
         ------
@@ -238,6 +254,11 @@ class DistributedNoise:
             Survivors in it.
         seed : bytes
             As the clients had it.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
         """
         survivors = whole("count", count, 1, self.clients)
         residues = checked_sum(words_sum, self.length) & ((1 << self.bits) - 1)
@@ -248,6 +269,13 @@ class DistributedNoise:
 
     def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
         """Return what is proved when `survivors` are in each round's sum, and some collude.
+
+        Parameters
+        ----------
+        survivors : int
+            How many are in the sum.
+        coalition : int
+            How many of the survivors collude.
 
         Raises
         ------
@@ -274,7 +302,15 @@ class DistributedNoise:
         return self.target.proved(rounds, *self._over(rounds, self.variance))
 
     def epsilon_with(self, honest: int, variance: float) -> tuple[float, str]:
-        """Return the epsilon that so many honest clients' noise of a variance proves, and how."""
+        """Return the epsilon that so many honest clients' noise of a variance proves, and how.
+
+        Parameters
+        ----------
+        honest : int
+            How many.
+        variance : float
+            Of one client's noise.
+        """
         return self._over({honest: self.target.rounds}, variance)
 
     def _over(self, rounds: Mapping[int, int], variance: float) -> tuple[float, str]:

@@ -82,7 +82,17 @@ class Target:
         return 2 if self.adjacency == "replace" else 1
 
     def proved(self, rounds: Mapping[int, int], epsilon: float, proof: str) -> Guarantee:
-        """Return the guarantee of rounds, counted by the honest contributors that each had."""
+        """Return the guarantee of rounds, counted by the honest contributors that each had.
+
+        Parameters
+        ----------
+        rounds : mapping of int to int
+            Honest contributors, and how many rounds had so many.
+        epsilon : float
+            What was proved of them.
+        proof : str
+            How.
+        """
         return Guarantee(
             epsilon=epsilon,
             delta=self.delta,

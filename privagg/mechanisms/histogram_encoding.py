@@ -39,7 +39,7 @@ class SHE(FrequencyOracle):
     """Summation with histogram encoding: Laplace noise of scale 2 / epsilon on every coordinate.
 
     The coordinates, 1 for the value and 0 elsewhere, lie `steps` points apart on a grid, and the
-    noise is discrete: P(noise = j) is proportional to e**(-epsilon |j| / (2 steps)), cut off after
+    noise is discrete: P(noise = j) is as ``e**(-epsilon |j| / (2 steps))``, cut off after
     18 scales on either side, where what is beyond goes to the last point. Two values differ in two
     coordinates, each of which has ratio e**(epsilon/2) at most, exactly.
 

@@ -138,6 +138,13 @@ class BLH(LocalHashing):
     """Binary local hashing: two cells, one bit.
 
     Parameters and errors as for :class:`LocalHashing`, without `g`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see :mod:`privagg.mechanisms.base`.
     """
 
     name = "blh"
@@ -159,6 +166,13 @@ class OLH(LocalHashing):
 
     Parameters and errors as for :class:`LocalHashing`, without `g`. From epsilon 11.1 on
     g is 65,536, the most there is.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see :mod:`privagg.mechanisms.base`.
     """
 
     name = "olh"

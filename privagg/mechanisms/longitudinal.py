@@ -7,6 +7,9 @@ at most min(permanent, t epsilon). A value that changes gets another permanent a
 budgets of the different answers add up: over all values with L-GRR and L-OSUE (k of them), over the
 cells of a hash function with LOLOHA (g), over the sampled buckets with dBitFlip (d + 1).
 :meth:`Longitudinal.spent` says what each respondent has spent so far.
+
+Source of the two steps: Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014; of L-GRR and L-OSUE:
+Arcolezi et al., Digital Communications and Networks, 2022.
 """
 
 from __future__ import annotations
@@ -130,7 +133,13 @@ class Longitudinal(FrequencyOracle):
         return self._memory(int(respondents), fixed, draws)
 
     def load_memory(self, data: bytes) -> Memory:
-        """Read a memory that :meth:`Memory.dump_state` wrote."""
+        """Read a memory that :meth:`Memory.dump_state` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+            What was written; nothing in it is trusted.
+        """
         return Memory.load_state(data, self.digest)
 
     def report(
@@ -254,6 +263,15 @@ class LGRR(Longitudinal, PureOracle):
     third symbol; for more than two values it adds more noise than epsilon asks for.
 
     Parameters, guarantee and errors as for :class:`Longitudinal`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see the module.
+    permanent : float, optional
+        Epsilon of the permanent answer by itself; see the module.
     """
 
     name = "l-grr"
@@ -324,17 +342,30 @@ class LOSUE(Longitudinal, PureOracle):
     With p = 1/2 in the first step one report alone is exactly that of OUE. Source: as for
     :class:`LGRR`. Best for many values. Parameters, guarantee and errors as for
     :class:`Longitudinal`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see the module.
+    permanent : float, optional
+        Epsilon of the permanent answer by itself; see the module.
     """
 
     name = "l-osue"
 
     def __init__(self, domain: Domain, epsilon: float, permanent: float | None = None) -> None:
         super().__init__(domain, epsilon, permanent)
-        self._first = bit_pair(self.permanent, Fraction(1, 2))
-        flip = bit_pair(self.epsilon, Fraction(1, 2)).q
+        self._first = self._choose(self.permanent)
+        flip = self._choose(self.epsilon).q
         # Q = q (1 - s) + (1 - q) s with s the probability of a flip.
         least = (flip - self._first.q) / (1 - 2 * self._first.q)
         self._flip = max(1, ceiling(2**64 * least))
+
+    def _choose(self, epsilon: float) -> BitPair:
+        """Return the thresholds of the encoding without memory."""
+        return bit_pair(epsilon, Fraction(1, 2))
 
     def _answer_words(self) -> int:
         return row_words(self.k)
@@ -351,7 +382,7 @@ class LOSUE(Longitudinal, PureOracle):
 
     @property
     def p(self) -> Fraction:
-        """Probability that the value's bit is 1 in a report: a half."""
+        """Probability that the value's bit is 1 in a report."""
         return self._first.p * (1 - self.flip) + (1 - self._first.p) * self.flip
 
     @property
@@ -402,3 +433,20 @@ class LOSUE(Longitudinal, PureOracle):
 
     def _sums(self, columns: Columns) -> NDArray[np.int64]:
         return count_bits(columns[0], self.k)
+
+
+class LSUE(LOSUE):
+    """L-SUE: symmetric unary encoding, then each bit flipped with one probability.
+
+    RAPPOR without its Bloom filter (Erlingsson, Pihur, Korolova, "RAPPOR: Randomized Aggregatable
+    Privacy-Preserving Ordinal Response", CCS 2014), with a second step that is as symmetric as the
+    first: one report alone is then exactly that of SUE. Source: as for :class:`LGRR`, where it is
+    compared with RAPPOR's own second step. :class:`LOSUE` has less variance for the same two
+    epsilons; this one is for who must match what RAPPOR does. Parameters, guarantee and errors as
+    for :class:`Longitudinal`.
+    """
+
+    name = "l-sue"
+
+    def _choose(self, epsilon: float) -> BitPair:
+        return bit_pair(epsilon, None)

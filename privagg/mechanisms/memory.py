@@ -63,6 +63,15 @@ class Memory:
         """Return the permanent answers to `keys`, one for each respondent in `who`.
 
         Those that are missing are made, by `make` from their positions, and kept. Each use counts.
+
+        Parameters
+        ----------
+        who : (n,) int64 array
+            Respondents, by number.
+        keys : (n,) int64 array
+            What each is asked: a value, or a hash of it.
+        make : callable
+            Draws the answers of those at the given places that have none yet.
         """
         wanted = who * self._per + keys
         at = np.searchsorted(self._keys, wanted)
@@ -85,6 +94,13 @@ class Memory:
 
         A permanent answer that was used t times costs min(permanent, t * single); a respondent's
         answers add up.
+
+        Parameters
+        ----------
+        permanent : float
+            Epsilon of a permanent answer by itself.
+        single : float
+            Epsilon of one report.
         """
         each = np.minimum(permanent, self._uses * single)
         found: NDArray[np.float64] = np.bincount(
@@ -104,6 +120,13 @@ class Memory:
     @classmethod
     def load_state(cls, data: bytes, digest: bytes) -> Memory:
         """Read what :meth:`dump_state` returned.
+
+        Parameters
+        ----------
+        data : bytes
+            What was written; nothing in it is trusted.
+        digest : bytes
+            The 32 bytes that name the configuration.
 
         Raises
         ------

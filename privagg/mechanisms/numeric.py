@@ -51,6 +51,9 @@ class NumericMechanism(Mechanism):
     randomised. Privacy does not rest on that step. It adds at most a quarter of a squared step to
     n Var, which the formulas leave out: take steps smaller than the noise.
 
+    Source: Wang et al., "Collecting and Analyzing Multidimensional Data with Local Differential
+    Privacy", ICDE 2019, section III.
+
     Parameters
     ----------
     domain : Integers or Floats
@@ -155,9 +158,7 @@ class NumericMechanism(Mechanism):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         share = Fraction(1) if population else Fraction(0)
         return self.estimate_from(state, confidence, share, population)
 
@@ -168,6 +169,22 @@ class NumericMechanism(Mechanism):
 
         `spread` is the part of the values' own variance that counts: 0 if all respondents of
         interest reported, 1 if they are a sample of very many.
+
+        Parameters
+        ----------
+        state : State
+            Sums that were checked.
+        confidence : float
+            Probability with which the interval holds the true mean.
+        spread : Fraction
+            What part of the values' own variance is added, 0 to 1.
+        population : bool
+            Count the respondents as a sample of a large population.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
         """
         factor = interval_factor(confidence)
         if state.users == 0:

@@ -137,12 +137,38 @@ class PoissonBinomial:
         return 1.0
 
     def deviation(self, survivors: int) -> float:
-        """Return the standard deviation of a coordinate of the sum, at most."""
+        """Return the standard deviation of a coordinate of the sum, at most.
+
+        Parameters
+        ----------
+        survivors : int
+            How many are in the sum.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         count = whole("survivors", survivors, 1, self.clients)
         return math.sqrt(count * self.variance) / self.scale
 
     def encode(self, vector: NDArray[Any], *, seed: bytes, entropy: Entropy = OS) -> NoisyWords:
-        """Clip, rotate and toss the coins for one client's vector; see DistributedNoise.encode."""
+        """Clip, rotate and toss the coins for one client's vector; see DistributedNoise.encode.
+
+        Parameters
+        ----------
+        vector : (dim,) float array
+            The client's numbers.
+        seed : bytes
+            The rotation's, the same for all clients of a round.
+        entropy : Entropy
+            Where randomness comes from: the operating system, unless it is to be repeatable.
+
+        Returns
+        -------
+        NoisyWords
+            What the client adds to the sum.
+        """
         values, beyond = clipped_to(vector, self.dim, self.clip)
         share = Rotation(self.dim, seed).forward(values) / self.reach
         outside = np.abs(share) > 1
@@ -162,7 +188,22 @@ class PoissonBinomial:
         return NoisyWords(out.astype(np.uint32), beyond, int(outside.sum()))
 
     def decode(self, words_sum: NDArray[Any], *, count: int, seed: bytes) -> NoisySum:
-        """Return the sum that heads stand for; see DistributedNoise.decode."""
+        """Return the sum that heads stand for; see DistributedNoise.decode.
+
+        Parameters
+        ----------
+        words_sum : (length,) array of unsigned integers
+            The sum of the clients' words modulo ``2**bits``.
+        count : int
+            How many clients are in it.
+        seed : bytes
+            The rotation's.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         survivors = whole("count", count, 1, self.clients)
         heads = checked_sum(words_sum, self.length) & ((1 << self.modulus_bits) - 1)
         if int(heads.max()) > survivors * self.trials:
@@ -173,11 +214,25 @@ class PoissonBinomial:
         return NoisySum(total, total / survivors, survivors, self.deviation(survivors))
 
     def guarantee(self, survivors: int, coalition: int = 0) -> Guarantee:
-        """Return what is proved when `survivors` are in each round's sum, and some collude."""
+        """Return what is proved when `survivors` are in each round's sum, and some collude.
+
+        Parameters
+        ----------
+        survivors : int
+            How many are in the sum.
+        coalition : int
+            How many of the survivors collude.
+        """
         return self._over({honest_of(survivors, coalition, self.clients): self.target.rounds})
 
     def spent(self, honest: Sequence[int]) -> Guarantee:
-        """Return what is proved after rounds with so many honest contributors each."""
+        """Return what is proved after rounds with so many honest contributors each.
+
+        Parameters
+        ----------
+        honest : sequence of int
+            Of each round, how many honest contributors it had.
+        """
         return self._over(rounds_of(honest, self.clients))
 
     def _over(self, rounds: Mapping[int, int]) -> Guarantee:

@@ -28,6 +28,9 @@ class RandomizedResponse(ChannelOracle):
     table, weighted by the reports' mean probabilities; it is unbiased, and its variance for
     frequencies f is (sum over x, y of f(x) P(y | x) w(v, y)**2 - f(v)) / n, with w the inverse.
 
+    Source of the design: Warner, "Randomized Response: A Survey Technique for Eliminating Evasive
+    Answer Bias", JASA 1965.
+
     Parameters
     ----------
     domain : Domain

@@ -16,7 +16,7 @@ from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
-from privagg.mechanisms.longitudinal import LGRR, LOSUE
+from privagg.mechanisms.longitudinal import LGRR, LOSUE, LSUE
 from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
@@ -45,6 +45,7 @@ _ALL: tuple[type[Mechanism], ...] = (
     RandomizedResponse,
     LGRR,
     LOSUE,
+    LSUE,
     LOLOHA,
     DBitFlip,
     Laplace,
@@ -61,6 +62,17 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {kind.name: kind for kind in _ALL}
 
 def make(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism:
     """Build a mechanism by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`MECHANISMS`.
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report.
+    **options : Any
+        Of the mechanism.
 
     Raises
     ------
@@ -80,6 +92,11 @@ def make(name: str, domain: Domain, epsilon: float, **options: Any) -> Mechanism
 
 def mechanism_from(table: Mapping[str, Any]) -> Mechanism:
     """Build the mechanism that :meth:`Mechanism.describe` described.
+
+    Parameters
+    ----------
+    table : mapping of str
+        As written.
 
     Raises
     ------

@@ -142,6 +142,11 @@ class Reports:
     def concatenate(batches: Iterable[Reports]) -> Reports:
         """Return one batch of the reports of several, in their order.
 
+        Parameters
+        ----------
+        batches : iterable of reports
+            Batches of one configuration.
+
         Raises
         ------
         UsageError
@@ -181,6 +186,19 @@ class Reports:
         """Read the wire form of reports under one configuration; trusts nothing.
 
         :meth:`Mechanism.decode_reports` also checks what only the mechanism knows.
+
+        Parameters
+        ----------
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        digest : bytes
+            The 32 bytes that name the configuration.
+        layout : sequence of Column
+            Columns of a report.
+        peer : str or int
+            Who sent it, for errors.
+        round : str
+            What it is for, for errors.
 
         Raises
         ------

@@ -65,14 +65,26 @@ class Rotation:
         self._minus = bits.astype(bool)
 
     def forward(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return H D x: ``(length,)`` from ``(dim,)``."""
+        """Return H D x: ``(length,)`` from ``(dim,)``.
+
+        Parameters
+        ----------
+        vector : (dim,) float64 array
+            x.
+        """
         out = np.zeros(self.length)
         out[: self.dim] = _checked("vector", vector, self.dim)
         np.negative(out, out=out, where=self._minus)
         return self._transform(out)
 
     def inverse(self, rotated: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the x of H D x: ``(dim,)`` from ``(length,)``; what was padded is left out."""
+        """Return the x of H D x: ``(dim,)`` from ``(length,)``; what was padded is left out.
+
+        Parameters
+        ----------
+        rotated : (length,) float64 array
+            H D x.
+        """
         out = self._transform(_checked("rotated", rotated, self.length).astype(np.float64))
         np.negative(out, out=out, where=self._minus)
         return out[: self.dim]

@@ -17,14 +17,14 @@ from privagg.mechanisms._kernels.symbols import count_symbols
 from privagg.mechanisms.base import Columns
 from privagg.mechanisms.em import DistributionEstimate, expectation_maximisation
 from privagg.mechanisms.exact import exp_lower
-from privagg.mechanisms.numeric import NumericMechanism, check_range
+from privagg.mechanisms.numeric import check_range
 from privagg.mechanisms.state import State
-from privagg.mechanisms.window import Window, window
+from privagg.mechanisms.window import WindowMechanism, window
 
 __all__ = ["SquareWave"]
 
 
-class SquareWave(NumericMechanism):
+class SquareWave(WindowMechanism):
     """The square wave mechanism: a number e**epsilon times likelier within b of the value.
 
     With values scaled to 0 to 1 and E = e**epsilon, reports lie from -b to 1 + b, and b =
@@ -65,43 +65,9 @@ class SquareWave(NumericMechanism):
         return self._relative / 2
 
     @property
-    def window(self) -> Window:
-        """The layout of the cells, and the threshold."""
-        return self._window
-
-    @property
-    def ratio(self) -> Fraction:
-        """How much likelier a cell is inside the window than outside."""
-        return self._window.ratio
-
-    @property
-    def thresholds(self) -> dict[str, int]:
-        """The integers of the layout and of the threshold."""
-        return self._window.thresholds
-
-    @property
-    def cells(self) -> int:
-        """How many different reports there are."""
-        return self._window.cells
-
-    @property
-    def gain(self) -> Fraction:
-        """How much of t, which is 2 wide, one cell stands for."""
-        return self._window.gain
-
-    @property
-    def curve(self) -> tuple[float, float]:
-        """The variance of one report's estimate of t: ``curve[0] * t**2 + curve[1]``."""
-        return self._window.curve
-
-    @property
     def sums_size(self) -> int:
         """How many sums a state has: how often each cell was reported."""
         return self.cells
-
-    def probabilities(self) -> list[list[Fraction]]:
-        """Return P(report | code), a row for each code; exact."""
-        return self._window.probabilities()
 
     def distribution(
         self, state: State, *, smooth: bool = True, tolerance: float = 1e-3, limit: int = 10_000
@@ -128,9 +94,7 @@ class SquareWave(NumericMechanism):
         PeerError
             If the state is of another configuration.
         """
-        if not isinstance(state, State):
-            raise UsageError("state", type(state).__name__, "a State", "aggregate returns one.")
-        self._same(state.digest, "estimate", "aggregator")
+        self._is_own(state)
         if not isinstance(smooth, bool | np.bool_):
             raise UsageError("smooth", smooth, "True or False")
         real = isinstance(tolerance, int | float | np.floating) and not isinstance(tolerance, bool)

@@ -45,6 +45,11 @@ class State:
         What the mechanism adds up.
     insecure : bool
         Whether any report came from a seed.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     digest: bytes
@@ -59,7 +64,13 @@ class State:
             raise UsageError("sums", describe(sums), "a 1-D array of int64")
 
     def check_size(self, size: int) -> None:
-        """Raise `UsageError` unless there are `size` sums, as whoever reads them expects."""
+        """Raise `UsageError` unless there are `size` sums, as whoever reads them expects.
+
+        Raises
+        ------
+        UsageError
+            If there are others.
+        """
         if self.sums.size != size:
             hint = "aggregate and decode_state return states that fit."
             raise UsageError("state", f"{self.sums.size} sums", f"{size} sums", hint)
@@ -88,7 +99,13 @@ class State:
         return self if other == 0 else NotImplemented
 
     def merge(self, other: State) -> State:
-        """Return the state of both, as ``+`` does."""
+        """Return the state of both, as ``+`` does.
+
+        Raises
+        ------
+        UsageError
+            If the other is of another configuration, or the sums could wrap.
+        """
         if not isinstance(other, State):
             raise UsageError("other", type(other).__name__, "a State")
         return self + other
@@ -111,6 +128,19 @@ class State:
         """Read the wire form of a state of one configuration; trusts nothing.
 
         :meth:`Mechanism.decode_state` also checks that such sums can be.
+
+        Parameters
+        ----------
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        digest : bytes
+            The 32 bytes that name the configuration.
+        size : int
+            How many sums there must be.
+        peer : str or int
+            Who sent it, for errors.
+        round : str
+            What it is for, for errors.
 
         Raises
         ------

@@ -111,6 +111,13 @@ class SUE(UnaryEncoding):
     frequency 0 is e**(epsilon/2) / (e**(epsilon/2) - 1)**2.
 
     Parameters and errors as for :class:`UnaryEncoding`, without `p`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see :mod:`privagg.mechanisms.base`.
     """
 
     name = "sue"
@@ -135,6 +142,13 @@ class OUE(UnaryEncoding):
     values.
 
     Parameters and errors as for :class:`UnaryEncoding`, without `p`.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared domain.
+    epsilon : float
+        The privacy parameter of one report; see :mod:`privagg.mechanisms.base`.
     """
 
     name = "oue"

@@ -22,7 +22,7 @@ from privagg.mechanisms._draws import Draws
 from privagg.mechanisms.exact import exp_lower, realise
 from privagg.mechanisms.numeric import NumericMechanism, check_cells, check_range
 
-__all__ = ["Piecewise", "Window", "window"]
+__all__ = ["Piecewise", "Window", "WindowMechanism", "window"]
 
 _FINE = 32
 """Cells of a window, at least: rounding its width then costs next to no accuracy."""
@@ -146,36 +146,10 @@ def window(steps: int, relative: float, epsilon: float) -> Window:
     return realise(make, epsilon)
 
 
-class Piecewise(NumericMechanism):
-    """The piecewise mechanism: a uniform number, likelier in a window around the value.
+class WindowMechanism(NumericMechanism):
+    """A numeric mechanism whose report is a cell of a :class:`Window`, which `_window` is."""
 
-    With s = e**(epsilon / 2) a report is in the window with probability s / (s + 1), and the window
-    is a (s + 1)-th of the range. n Var = t**2 / (s - 1) + (s + 3) / (3 (s - 1)**2) for values t
-    from -1 to 1, up to the grid; less than Duchi's from about epsilon 1.29 on, in the worst case.
-
-    Source: Wang et al., "Collecting and Analyzing Multidimensional Data with Local Differential
-    Privacy", ICDE 2019, algorithm 2.
-
-    Parameters
-    ----------
-    domain : Integers or Floats
-        The declared range.
-    epsilon : float
-        The privacy parameter of one report, 0.001 to 20; for guarantee and adjacency see
-        :mod:`privagg.mechanisms.base`.
-
-    Raises
-    ------
-    UsageError
-        If an argument is not as described, or a report's grid would be too large.
-    """
-
-    name = "pm"
-
-    def __init__(self, domain: Integers | Floats, epsilon: float) -> None:
-        super().__init__(domain, epsilon)
-        check_range(self.epsilon, 1e-3, 20, "the piecewise mechanism")
-        self._window = window(self.steps, math.exp(-self.epsilon / 2), self.epsilon)
+    _window: Window
 
     @property
     def window(self) -> Window:
@@ -213,3 +187,35 @@ class Piecewise(NumericMechanism):
 
     def _cells(self, codes: Codes, draws: Draws) -> NDArray[np.int64]:
         return self._window.sample(codes, draws)
+
+
+class Piecewise(WindowMechanism):
+    """The piecewise mechanism: a uniform number, likelier in a window around the value.
+
+    With s = e**(epsilon / 2) a report is in the window with probability s / (s + 1), and the window
+    is a (s + 1)-th of the range. n Var = t**2 / (s - 1) + (s + 3) / (3 (s - 1)**2) for values t
+    from -1 to 1, up to the grid; less than Duchi's from about epsilon 1.29 on, in the worst case.
+
+    Source: Wang et al., "Collecting and Analyzing Multidimensional Data with Local Differential
+    Privacy", ICDE 2019, algorithm 2.
+
+    Parameters
+    ----------
+    domain : Integers or Floats
+        The declared range.
+    epsilon : float
+        The privacy parameter of one report, 0.001 to 20; for guarantee and adjacency see
+        :mod:`privagg.mechanisms.base`.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described, or a report's grid would be too large.
+    """
+
+    name = "pm"
+
+    def __init__(self, domain: Integers | Floats, epsilon: float) -> None:
+        super().__init__(domain, epsilon)
+        check_range(self.epsilon, 1e-3, 20, "the piecewise mechanism")
+        self._window = window(self.steps, math.exp(-self.epsilon / 2), self.epsilon)

@@ -22,6 +22,7 @@ from privagg.attacks.gradient import (
 )
 from privagg.attacks.gradient.cocktail_party import EMBEDDINGS, value_and_gradient
 from privagg.attacks.gradient.contrast import student_score, student_score_plain
+from privagg.attacks.gradient.factors import weigh_rows
 from privagg.attacks.gradient.observation import layer_gradient
 from privagg.errors import UsageError
 
@@ -66,6 +67,41 @@ def test_separation_needs_no_activation_and_no_oracle():
     assert not found.verified
     assert found.details["filter"] == "edges"
     assert quality(found.inputs, images).psnr.mean() >= 24
+
+
+def test_signs_of_the_numbers_are_enough():
+    images, tags = photographs(16, 0)
+    inputs = (2 * images - 1).astype(np.float32)
+    weight, bias, *_ = network(256).gradients(inputs, tags)
+    signs = np.sign(weight) * np.abs(weight).mean(axis=1, keepdims=True)
+    found = ica(Observation.from_arrays(signs, bias, batch=16))
+    assert any("only signs" in note for note in found.diagnosis)
+    assert quality((found.inputs + 1) / 2, images).psnr.mean() >= 19.3
+    alone = ica(Observation.from_arrays(np.sign(weight), bias, batch=16))
+    assert not alone.scaled
+    assert any("one size for all" in note for note in alone.diagnosis)
+    assert quality(alone.inputs, inputs, scaled=False).cosine.mean() >= 0.9
+
+
+def test_rows_of_uneven_noise_are_weighted():
+    images, _ = photographs(12, 0)
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(96, 12)) * rng.lognormal(0, 2, (96, 1))
+    weight = columns @ images
+    noise = 0.05 * np.sqrt(np.mean(weight**2, axis=1, keepdims=True))
+    layer = layer_gradient(weight + noise * rng.normal(size=weight.shape), columns.sum(1))
+    plain = factorize(layer, 12)
+    weighted = weigh_rows(layer, plain, 12)
+
+    def outside(rows):
+        """Return what a span leaves of the inputs, relative."""
+        basis = np.linalg.qr(rows.T)[0]
+        return np.linalg.norm(images.T - basis @ (basis.T @ images.T)) / np.linalg.norm(images)
+
+    assert outside(weighted.rows) < 0.7 * outside(plain.rows)
+    even = layer_gradient(weight + 0.01 * rng.normal(size=weight.shape), columns.sum(1))
+    kept = factorize(even, 12)
+    assert weigh_rows(even, kept, 12) is kept
 
 
 def test_batch_size_is_read_from_the_singular_values():
@@ -121,6 +157,19 @@ def test_nothing_false_is_certified(kind, width):
             assert best.psnr.min() >= 80, (kind, seed)
         else:
             assert found.diagnosis
+
+
+@pytest.mark.parametrize("batch", [12, None])
+def test_a_proof_says_that_one_input_may_be_several(batch):
+    images, tags = adversarial("nearer duplicates", 0)
+    observation = seen(network(256), images, tags)
+    found = relu_exact(Observation(observation.layers, batch, observation.head))
+    assert found.verified
+    assert len(found) == 11
+    assert any("may be several" in note for note in found.diagnosis)
+    whole = relu_exact(seen(network(256), *photographs(12, 0)))
+    assert whole.verified
+    assert not any("may be several" in note for note in whole.diagnosis)
 
 
 def fixed_point(observation, bits, rng):
@@ -233,6 +282,14 @@ def test_batch_beyond_the_width_is_said():
     exact = relu_exact(seen(network(16), images, tags))
     assert not exact.verified
     assert any("too few zeros" in note for note in exact.diagnosis)
+
+
+def test_dead_neurons_do_not_count_as_room():
+    images, tags = photographs(60, 0)
+    found = relu_exact(seen(network(64), images, tags))
+    assert not found.verified
+    assert found.details["rounds"] == 0
+    assert any("active neurons: too few zeros" in note for note in found.diagnosis)
 
 
 def test_without_bias():

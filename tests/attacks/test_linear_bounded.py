@@ -109,7 +109,7 @@ def test_a_log_is_found_from_sums_and_counts(seed):
 
 def test_a_log_is_found_through_noise():
     generator = np.random.default_rng(4)
-    n, rounds, interval = 5, 30, 10
+    n, rounds, interval = 5, 24, 8
     truth = (generator.random((rounds, n)) < 0.5).astype(np.int64)
     inputs = generator.standard_normal((n, 200))
     sums = truth @ inputs + 0.02 * generator.standard_normal((rounds, 200))

@@ -128,9 +128,11 @@ def test_rounds_agree_with_the_audit_for_every_coalition(name, gone):
     known = Knowledge.of(record, Comparison(record))
     clients = range(params.clients)
     members = [m for size in range(params.clients) for m in itertools.combinations(clients, size)]
-    if len(members) > 2**8:
+    # Every coalition once for each threat model; a sample of them where other clients leave.
+    if len(members) > 2**8 or gone != (2,):
         generator = np.random.default_rng(1)
-        members = [members[i] for i in generator.choice(len(members), 40, replace=False)]
+        chosen = generator.choice(len(members), min(len(members), 40), replace=False)
+        members = [members[i] for i in chosen]
     flags = np.zeros((len(members), params.clients), np.bool_)
     for row, coalition in enumerate(members):
         flags[row, list(coalition)] = True

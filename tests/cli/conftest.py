@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import rich_click as click
+from strict_schemas import check
 
-from privagg.cli import main
+from privagg.cli import common, main
 from privagg.cli.common import Options, command, emit, note, progress, seed_option, warn
+from privagg.cli.schema import commands
 from privagg.errors import Abort, CapacityError, PeerError, PrivaggError, UsageError
 from privagg.report import Plot, Report, Series, Table
 
@@ -124,6 +126,21 @@ def refused(simulate):
     return call
 
 
+@pytest.fixture(autouse=True)
+def every_object_is_as_published(monkeypatch):
+    """Hold whatever a command emits in any test here against its schema."""
+    emitted = common.enveloped
+
+    def checked(data, context):
+        found = emitted(data, context)
+        name = str(found["command"])
+        if name in commands():
+            check(name, json.loads(Report("", found).to_json()))
+        return found
+
+    monkeypatch.setattr(common, "enveloped", checked)
+
+
 @pytest.fixture
 def in_a_folder(tmp_path, monkeypatch):
     """Work in an empty folder."""
@@ -138,5 +155,17 @@ def ask(run, capsys):
         code = run(*args, "--json")
         streams = capsys.readouterr()
         return code, json.loads(streams.out), streams.err
+
+    return call
+
+
+@pytest.fixture
+def ldp(ask):
+    """Run a command of `privagg ldp`; it has to end with `code`."""
+
+    def call(*args, code=0):
+        found, data, err = ask("ldp", *args)
+        assert found == code, err
+        return data if code == 0 else data["error"]
 
     return call

@@ -13,6 +13,7 @@ import torch
 
 from privagg.attacks.gradient.audit import ATTACKS
 from privagg.cli import audit_gradient
+from privagg.cli._audit_gradient_sweep import Curve, Point, plots
 from privagg.cli.main import run
 from privagg.datasets import load_pictures
 
@@ -46,14 +47,27 @@ def test_demo_leaks_and_says_so(capsys, tmp_path):
     assert data["delta"] == 1e-5
     assert data["labels"]["correct"] == 1.0
     assert data["view"]["batch"] == 16
+    assert [one["found"] for one in data["detectors"]] == [False, False]
+    ledger = dict(data["view"]["ledger"])
+    assert ledger["The server sees"] == "the sum over 4 clients, 32-bit fixed point, nothing else"
+    assert {"The server knows", "The server does not know", "Noise", "Compression"} <= set(ledger)
+    assert data["advice"][0]["noise"] > 0
     text = page.read_text()
     assert "data:image/png" in text
     assert "no proof of privacy" in text
+    heads = [text.index(word) for word in ("Threat model", "A failed attack proves nothing")]
+    assert heads[0] < heads[1] < text.index("worst case, at least")
+    assert data["advice"][0]["change"].replace("'", "&#39;") in text
 
 
-def test_noise_gives_an_epsilon_and_a_curve(capsys):
+def test_noise_gives_an_epsilon_and_a_curve(capsys, tmp_path):
     words = [*FAST, "--dp-noise", "1", "--sweep", "noise", "--fail-above", "26", "--clients", "1"]
-    data = objects(capsys, *words, "--batch", "4")
+    page = tmp_path / "noise.html"
+    data = objects(capsys, *words, "--batch", "4", "--report", str(page))
+    text = page.read_text()
+    assert text.count("Quality over noise") == 2  # its name and its title: one plot, not two
+    assert "epsilon, one example added or removed" in text  # along its top
+    assert "Why nothing was found" in text
     assert data["verdict"] == "HIDDEN"
     assert not data["leak"]
     assert data["why_nothing"]
@@ -67,6 +81,18 @@ def test_noise_gives_an_epsilon_and_a_curve(capsys):
     assert curve["points"][0]["recovered"] > curve["points"][-1]["recovered"] == 0
 
 
+def test_curves_of_named_settings_have_no_second_axis():
+    def curve(name, values):
+        points = [Point(x, 20.0, 10.0, 1, 4, 8.0, "PARTIAL") for x in values]
+        return plots(Curve(name, "ica", tuple(points)))
+
+    (bars,) = curve("compression", ["none", "sign"])
+    assert (bars.kind, bars.second_x) == ("bar", None)
+    (line,) = curve("noise", [0.1, 1.0])
+    assert line.second_x.places == (0.1, 1.0)
+    assert curve("clip", [0.1, 1.0])[0].second_x is None
+
+
 def test_own_model_and_data(capsys, tmp_path, monkeypatch):
     pictures, labels = load_pictures()
     np.savez(tmp_path / "own.npz", images=pictures[:20, :, :8, :8], labels=labels[:20])
@@ -75,6 +101,8 @@ def test_own_model_and_data(capsys, tmp_path, monkeypatch):
         "def make():\n"
         "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64),\n"
         "        torch.nn.ReLU(), torch.nn.Linear(64, 10))\n"
+        "def distance(recovered, true):\n"
+        "    return [0.25] * len(true)\n"
         "def number():\n"
         "    return 3\n"
     )
@@ -84,6 +112,14 @@ def test_own_model_and_data(capsys, tmp_path, monkeypatch):
     data = objects(capsys, *words, "--model", "my_gradient_model:make")
     assert [one["name"] for one in data["attacks"]] == ["ica", "ica", "inverting_gradients"]
     assert data["attacks"][-1]["iterations"] == 3
+    sweeping = ["--sweep", "compression", "--sweep-attack", "relu_exact", "--perceptual"]
+    more = [*words, *sweeping, "my_gradient_model:distance", "--attack", "analytic"]
+    data = objects(capsys, *more, "--model", "my_gradient_model:make")
+    (curve,) = data["sweeps"]
+    assert (curve["name"], curve["attack"]) == ("compression", "relu_exact")
+    kinds = ["none", "fp16", "int8", "top-0.1", "top-0.01", "sign"]
+    assert [one["x"] for one in curve["points"]] == kinds
+    assert {one["perceptual"] for one in data["attacks"] if one["layer"] == "1"} == {0.25}
     for name in ("my_gradient_model:number", "my_gradient_model:none", "nowhere:make", "make"):
         assert objects(capsys, *words, "--model", name, code=2)["error"]["argument"] == "--model"
     many = [*words, "--model", "my_gradient_model:make", "--clients", "9"]
@@ -138,3 +174,55 @@ def test_code_of_ones_own_that_raises(capsys, tmp_path, monkeypatch):
         error = objects(capsys, *words, code=2)["error"]
         assert error["argument"] == "--model"
         assert "ZeroDivisionError" in error["message"]
+
+
+def test_detectors_alone_and_beside_attacks(capsys, tmp_path, monkeypatch):
+    pictures, labels = load_pictures()
+    np.savez(tmp_path / "own.npz", images=pictures[:8, :, :8, :8], labels=labels[:8])
+    (tmp_path / "my_trap_model.py").write_text(
+        "import torch\n"
+        "def usual():\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 64),\n"
+        "        torch.nn.ReLU(), torch.nn.Linear(64, 10))\n"
+        "def made():\n"
+        "    model = usual()\n"
+        "    with torch.no_grad():\n"
+        "        w = model[1].weight\n"
+        "        w.copy_(torch.where(w > 0, 0.7 * w, w))\n"
+        "    return model\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--quiet", "--model"]
+    usual = objects(capsys, *words, "my_trap_model:usual", "--detect")
+    assert [(one["name"], one["found"]) for one in usual["detectors"]] == [
+        ("imprint", False),
+        ("trap", False),
+    ]
+    alone = objects(capsys, *words, "my_trap_model:made", "--detect", code=5)
+    (layer,) = alone["detectors"][1]["layers"]
+    assert layer["layer"] == "1"
+    more = ["--data", "own.npz", "--attack", "ica", "--batch", "4", "--trials", "50"]
+    beside = objects(capsys, *words, "my_trap_model:made", *more)  # said, but no failure
+    assert beside["detectors"][1]["found"]
+    assert "do not train" in beside["advice"][0]["change"]
+    both = objects(capsys, *words, "my_trap_model:made", *more, "--detect", code=5)
+    assert both["leaks"] == []
+
+
+def test_a_convolutional_model_is_read_at_an_inner_layer(capsys, tmp_path, monkeypatch):
+    pictures, labels = load_pictures()
+    small = pictures.reshape(47, 3, 8, 4, 8, 4).mean((3, 5))
+    np.savez(tmp_path / "own.npz", images=small[:12], labels=labels[:12])
+    (tmp_path / "my_conv_model.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    front = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten()]\n"
+        "    return nn.Sequential(*front, nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--quiet", "--model", "my_conv_model:make", "--data", "own.npz"]
+    words += ["--batch", "3", "--trials", "50", "--attack", "relu_exact", "--iterations", "20"]
+    assert run([*words, "--attack", "feature_inversion"]) == 0
+    said = capsys.readouterr().out
+    assert "the server reads every input of the inner layer 3, and can prove it" in said
+    assert "feature_inversion, inputs" in said

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from privagg.cli.envelope import KEYS
 from privagg.entropy import from_seed
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.release import Curator, Release
@@ -95,5 +96,5 @@ def test_bad_files(audit, write, tmp_path):
 def test_the_page_says_every_key(audit, write):
     data = audit("--bags", write("a.parquet"), code=5)
     page = PAGE.read_text(encoding="utf-8")
-    names = {*data, *data["releases"][0], *data["certain_by"], *data["prior"]} - {"schema_version"}
+    names = {*data, *data["releases"][0], *data["certain_by"], *data["prior"]} - set(KEYS)
     assert not [name for name in names if f"`{name}`" not in page]

@@ -11,7 +11,15 @@ from privagg.protocols import secagg
 from privagg.protocols.secagg import messages, transcript_file
 
 KEYS = {
-    *("schema_version", "protocol", "threat", "graph", "clients", "neighbours", "thresholds"),
+    *("schema_version", "command", "privagg"),
+    *(
+        "protocol",
+        "threat",
+        "graph",
+        "clients",
+        "neighbours",
+        "thresholds",
+    ),
     *("cohorts", "inputs", "honest_set", "sybils", "coalitions", "smallest_coalition", "exposed"),
     *("chance", "max_exposed", "adaptive", "leak", "deviations", "findings", "messages", "aborted"),
     *("insecure_seed", "limits"),

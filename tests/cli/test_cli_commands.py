@@ -13,6 +13,7 @@ import pytest
 from privagg import datasets
 from privagg.cli import doctor
 from privagg.cli.data import _edges
+from privagg.cli.envelope import KEYS
 
 
 def result(capsys):
@@ -52,7 +53,50 @@ def test_doctor_says_what_is_missing(run, capsys, monkeypatch):
 
 def test_doctor_sees_that_kernels_are_off(shell):
     done = shell("doctor", "--json", env={"PRIVAGG_JIT": "0"})
-    assert json.loads(done.stdout)["jit"] == {"enabled": False, "cache": None}
+    found = json.loads(done.stdout)
+    assert found["jit"] == {"enabled": False, "cache": None, "cached_kernels": 0, "threads": 0}
+    assert any("PRIVAGG_JIT" in line for line in found["faster"])
+
+
+def test_doctor_says_what_would_be_faster():
+    jit = {"enabled": True, "cache": "x"}
+    cpu = {"machine": "x86_64", "features": ["aes"], "cores": 4, "usable_cores": 4}
+    gpu = {"driver": None, "available": False}
+    assert doctor._faster({"jit": jit, "cpu": cpu, "gpu": gpu}) == []
+    for part, change, word in [
+        ("jit", {"cache": None}, "NUMBA_CACHE_DIR"),
+        ("cpu", {"features": []}, "--prg chacha20"),
+        ("cpu", {"usable_cores": 2}, "2 of 4 cores"),
+        ("gpu", {"driver": "13.0"}, "privagg[gpu]"),
+    ]:
+        data = {"jit": jit, "cpu": cpu, "gpu": gpu}
+        (line,) = doctor._faster(data | {part: data[part] | change})
+        assert word in line
+
+
+def test_doctor_documents_its_keys(run, capsys):
+    page = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text()
+    text = page.partition("## `privagg doctor`")[2].partition("\n## ")[0]
+    assert run("doctor", "--json") == 0
+    found = result(capsys)
+    keys = {*found, *found["jit"], *found["cpu"], *found["gpu"]}
+    assert keys - set(KEYS) <= set(re.findall(r"`(\w+)`", text))
+
+
+def test_doctor_without_any_extra(run, capsys, monkeypatch):
+    real = metadata.version
+
+    def version(name):
+        if name not in doctor.CORE:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert run("doctor") == 0
+    text = capsys.readouterr().out
+    assert "Everything needed is here." in text
+    for extra in doctor.EXTRAS:
+        assert f"pip install 'privagg[{extra}]'" in text
 
 
 def test_doctor_finds_the_folder_of_kernels(monkeypatch, tmp_path):

@@ -73,18 +73,6 @@ def as_csv(table):
 
 
 @pytest.fixture
-def ldp(ask):
-    """Run one of the commands; it has to end with `code`."""
-
-    def call(*args, code=0):
-        found, data, err = ask("ldp", *args)
-        assert found == code, err
-        return data if code == 0 else data["error"]
-
-    return call
-
-
-@pytest.fixture
 def init(ldp):
     def call(source="one.toml", out="config.json", epsilon=1, **options):
         given = [part for k, v in options.items() for part in (f"--{k.replace('_', '-')}", v)]

@@ -47,16 +47,6 @@ def folder(in_a_folder):
 
 
 @pytest.fixture
-def ldp(ask):
-    def call(*args, code=0):
-        found, data, err = ask("ldp", *args)
-        assert found == code, err
-        return data if code == 0 else data["error"]
-
-    return call
-
-
-@pytest.fixture
 def survey(ldp):
     def declare(unknown="", clip="", **more):
         text = SURVEY.format(

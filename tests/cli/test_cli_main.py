@@ -213,7 +213,8 @@ def test_with_json_an_error_is_an_object_on_stdout(run, capsys, fail, expected):
     run("probe", "--json", "--fail", fail)
     streams = capsys.readouterr()
     whole = json.loads(streams.out)
-    assert list(whole) == ["schema_version", "error"]
+    assert list(whole) == ["schema_version", "command", "privagg", "error"]
+    assert whole["command"] == "probe"
     assert expected.items() <= whole["error"].items()
     assert streams.err.splitlines()[-1]
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from privagg import __version__
 from privagg.cli.common import Options, progress
 
 
@@ -58,6 +59,8 @@ seed = 18446744073709551615
     assert run("probe", "--config", path) == 0
     assert result(capsys) == {
         "schema_version": 1,
+        "command": "probe",
+        "privagg": __version__,
         "threshold": 3,
         "value_bits": 8,
         "rate": 0.25,
@@ -140,7 +143,8 @@ def test_json_is_one_line_and_stable(run, capsys):
     run("probe", "--json", "--quiet")
     first = capsys.readouterr()
     assert first.out == (
-        '{"schema_version":1,"threshold":null,"value_bits":16,"rate":0.05,"fast":true,'
+        f'{{"schema_version":1,"command":"probe","privagg":"{__version__}",'
+        '"threshold":null,"value_bits":16,"rate":0.05,"fast":true,'
         '"pair":null,"name":[],"seed":null}\n'
     )
     assert first.err == ""

@@ -7,7 +7,15 @@ import pytest
 from privagg.protocols import secagg
 
 KEYS = {
-    *("schema_version", "protocol", "threat", "graph", "clients", "corrupt", "dropout"),
+    *("schema_version", "command", "privagg"),
+    *(
+        "protocol",
+        "threat",
+        "graph",
+        "clients",
+        "corrupt",
+        "dropout",
+    ),
     *("threshold", "neighbours", "min_cohort", "prg", "modulus_bits", "dim", "value_bits"),
     *("signed", "clip", "weighted", "max_weight", "survivors_expected", "sigma"),
     *(

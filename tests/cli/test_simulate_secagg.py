@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privagg import entropy
-from privagg.cli import _secagg_costs, _secagg_inputs, _secagg_schedule, simulate_secagg
+from privagg.cli import _secagg_costs, _secagg_inputs, _secagg_schedule, envelope, simulate_secagg
 from privagg.cli._secagg_options import GRAPHS, PRGS, THREATS, RoundOptions
 from privagg.errors import UsageError
 from privagg.prg import Suite
@@ -17,7 +17,15 @@ from privagg.protocols import secagg
 
 SMALL = ("--clients", 10, "--dim", 7, "--dropout", 0.2)
 KEYS = {
-    *("schema_version", "protocol", "threat", "graph", "clients", "corrupt", "dropout"),
+    *("schema_version", "command", "privagg"),
+    *(
+        "protocol",
+        "threat",
+        "graph",
+        "clients",
+        "corrupt",
+        "dropout",
+    ),
     *("threshold", "neighbours", "min_cohort", "prg", "modulus_bits", "dim", "value_bits"),
     *("signed", "clip", "weighted", "max_weight", "clip_source", "max_weight_source", "input"),
     *("dropouts", "survivors", "count", "weight_total", "expansion", "expansion_formula"),
@@ -86,7 +94,7 @@ def test_a_plan_says_the_bytes_that_a_run_then_measures(simulate, run, capsys, g
     data, _ = simulate(*settings)
     assert run("plan", "secagg", *settings, "--json", "--no-calibrate") == 0
     plan = json.loads(capsys.readouterr().out)
-    shared = set(data) & set(plan)
+    shared = set(data) & set(plan) - {"command"}
     assert {"threshold", "neighbours", "expansion", "bytes_up", "bytes_down"} <= shared
     assert {key: data[key] for key in shared} == {key: plan[key] for key in shared}
 
@@ -245,7 +253,7 @@ def test_too_many_dropouts_abort_with_3(simulate, tmp_path, before):
     path, record = tmp_path / "s.json", tmp_path / "t.jsonl"
     path.write_text(json.dumps({before: [0, 1, 2, 3, 4, 5]}))
     data, err = simulate(*SMALL, "--schedule", path, "--transcript", record, code=3)
-    assert set(data) == {"schema_version", "error"}
+    assert set(data) == {*envelope.KEYS, "error"}
     assert data["error"]["type"] == "Abort"
     assert data["error"]["alive"] == 4
     assert "Aborted" in err or "aborted" in err

@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from privagg.attacks import ldp
 from privagg.cli import _survey_options, audit_ldp, simulate_multidim
+from privagg.cli.envelope import KEYS
 from privagg.protocols.multidim import Calibration, Protocol
 from privagg.protocols.multidim.estimation import POSTS
 
@@ -73,7 +74,7 @@ def test_json_keys_are_documented(run, capsys):
         assert run(*line.split(), "--json") == 0
         text = page.split(heading)[1].split("Keys of `--json`")[1].split("## ")[0]
         keys = set(re.findall(r"`(\w+)`", text))
-        assert set(result(capsys)) - {"schema_version"} <= keys
+        assert set(result(capsys)) - set(KEYS) <= keys
 
 
 def test_published_has_to_be_named_and_warns(run, capsys):

@@ -82,7 +82,7 @@ def test_all_pairs_of_edges(kind):
 
 
 @names(KINDS)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(data=st.data())
 def test_products_of_matrices(kind, data):
     p = kind.modulus

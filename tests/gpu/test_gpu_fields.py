@@ -33,7 +33,8 @@ def test_elementwise(field):
 
 @each_algebra
 def test_borders_meet_each_other(field):
-    plain, edges = Plain(field), np.unique(operands(field, 200), axis=0)[-24:]
+    count = 12 if SIMULATED else 24
+    plain, edges = Plain(field), np.unique(operands(field, 200), axis=0)[-count:]
     a, b = np.repeat(edges, len(edges), axis=0), np.concatenate([edges] * len(edges))
     same(fields.mul(to_device(a), to_device(b), field), plain.mul(a, b))
     same(fields.add(to_device(a), to_device(b), field), plain.add(a, b))
@@ -52,7 +53,7 @@ def test_broadcasting_of_trailing_axes_and_of_one_element(field):
 
 
 @each_algebra
-@pytest.mark.parametrize("exponent", [0, 1, 2, 5, 2**64 - 1, 2**64 + 3, 2**127 + 1, 2**200 + 3])
+@pytest.mark.parametrize("exponent", [0, 1, 5, 2**64 - 1, 2**200 + 3])
 def test_power(field, exponent):
     a = operands(field, 9)
     expected = [pow(value, exponent, field.modulus) for value in fields.integers(a, field)]

@@ -15,29 +15,6 @@ from privagg.protocols import lightsecagg as lsa
 from privagg.protocols.lightsecagg import Phase, messages
 
 
-@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
-def test_a_round_goes_on_from_dumped_states(make):
-    """Every client is dumped and loaded before every message: all bytes are the same."""
-    params = make(5, 3, value_bits=30)
-    straight, hopping = Play(params), Play(params)
-    straight.finish()
-    while hopping.server.phase is not Phase.DONE:
-        for index, client in hopping.clients.items():
-            signer = identity(index) if params.signed else None
-            loaded = lsa.Client.load_state(
-                client.dump_state(),
-                params,
-                hopping.policy,
-                identity=signer,
-                entropy=client._entropy,
-            )
-            assert loaded.dump_state() == client.dump_state()
-            hopping.clients[index] = loaded
-        hopping.collect()
-        hopping.server.close()
-    assert hopping.up == straight.up
-
-
 def states(params):
     """Yield the dumped state of client 1 after every round."""
     play = Play(params)

@@ -141,7 +141,7 @@ def test_attributes_are_counted_from_zero_up():
             multidim.mse_theory(params, 10, wrong)
 
 
-@pytest.mark.parametrize("name", [*PURE, "dbitflip", "l-grr", "l-osue", "loloha"])
+@pytest.mark.parametrize("name", [*PURE, "dbitflip", "l-grr", "l-osue", "l-sue", "loloha"])
 def test_the_variance_of_a_value_that_everybody_has(name):
     """At frequency 1 all of the variance is the own term's; 10 % of it tell."""
     users, runs = 40, 6000

@@ -12,7 +12,7 @@ from scipy import stats
 
 from privagg.entropy import from_seed
 from privagg.errors import PeerError, UsageError
-from privagg.mechanisms import GRR, LGRR, LOLOHA, LOSUE, OLH, OUE, DBitFlip, Memory
+from privagg.mechanisms import GRR, LGRR, LOLOHA, LOSUE, LSUE, OLH, OUE, SUE, DBitFlip, Memory
 
 EPSILONS = [(0.5, 1.0), (1.0, 2.0), (1.0, 1.2), (2.0, 6.0)]
 
@@ -99,9 +99,10 @@ def test_one_report_alone_is_that_of_the_mechanism_without_memory():
 
 
 @pytest.mark.parametrize(("epsilon", "permanent"), EPSILONS)
-def test_budgets_of_l_osue_by_enumeration(epsilon, permanent):
+@pytest.mark.parametrize(("kind", "alone"), [(LOSUE, OUE), (LSUE, SUE)])
+def test_budgets_of_unary_encoding_twice_by_enumeration(kind, alone, epsilon, permanent):
     """All reports of two bits under two values: independent bits, each made in two steps."""
-    mechanism = LOSUE(domain(2), epsilon, permanent)
+    mechanism = kind(domain(2), epsilon, permanent)
     flip, first = mechanism.flip, mechanism.first
 
     def bit(report, chance):
@@ -116,9 +117,9 @@ def test_budgets_of_l_osue_by_enumeration(epsilon, permanent):
         for x in range(2)
     ]
     assert max(max(c) / min(c) for c in zip(*table, strict=True)) == mechanism.ratio
-    assert mechanism.p == Fraction(1, 2)
-    # One report alone is OUE's.
-    assert mechanism.variance(1) == pytest.approx(OUE(domain(2), epsilon).variance(1), rel=1e-3)
+    assert mechanism.p == (Fraction(1, 2) if kind is LOSUE else 1 - mechanism.q)
+    # One report alone is that of the encoding without memory.
+    assert mechanism.variance(1) == pytest.approx(alone(domain(2), epsilon).variance(1), rel=1e-3)
     assert mechanism.epsilon_realised <= epsilon
     assert mechanism.permanent_realised <= permanent
 
@@ -153,7 +154,7 @@ def test_samples_of_dbitflip_are_uniform():
     assert stats.chisquare(times).pvalue > 1e-4
 
 
-REPEATED = pytest.mark.parametrize("name", ["l-grr", "l-osue", "loloha", "dbitflip"])
+REPEATED = pytest.mark.parametrize("name", ["l-grr", "l-osue", "l-sue", "loloha", "dbitflip"])
 
 
 @REPEATED
@@ -193,7 +194,7 @@ def test_spent_budgets_add_up(name):
             mechanism.report([value], memory, source, who=np.array([1]))
     spent = mechanism.spent(memory)[1]
     assert spent <= mechanism.lifetime_epsilon
-    if name in {"l-grr", "l-osue"}:
+    if name in {"l-grr", "l-osue", "l-sue"}:
         assert spent == 5 * mechanism.permanent == mechanism.lifetime_epsilon
 
 

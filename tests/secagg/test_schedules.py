@@ -111,10 +111,13 @@ EXHAUSTIVE = {
 def test_every_schedule_of_few_clients(params):
     """Each client leaves before one of the rounds with messages, or stays."""
     vectors, weights = inputs(params), weights_for(params)
-    outcomes = [
-        check(params, leaves, vectors, weights)
-        for leaves in itertools.product(moments(params), repeat=params.clients)
-    ]
+    schedules = list(itertools.product(moments(params), repeat=params.clients))
+    if params.clients > 3 and params.graph is secagg.Graph.COMPLETE:
+        # Clients differ by their index alone: each choice of moments is dealt out once, at random.
+        deal, every = np.random.default_rng(6), moments(params)
+        chosen = itertools.combinations_with_replacement(every, params.clients)
+        schedules = [tuple(deal.permutation(one).tolist()) for one in chosen]
+    outcomes = [check(params, leaves, vectors, weights) for leaves in schedules]
     assert True in outcomes
     assert False in outcomes
 
@@ -129,7 +132,7 @@ def test_schedules_of_the_stronger_models(params):
     vectors, weights, rng = inputs(params), weights_for(params), np.random.default_rng(8)
     outcomes = []
     for stay in (0.5, 0.7, 0.9):
-        for _ in range(25):
+        for _ in range(15):
             leaves = rng.choice(moments(params), params.clients)
             leaves[rng.random(params.clients) < stay] = STAYS
             outcomes.append(check(params, leaves.tolist(), vectors, weights))

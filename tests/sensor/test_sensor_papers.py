@@ -36,12 +36,8 @@ from privagg.protocols.sensor.messages_papers import (
     SeedRelay,
 )
 from privagg.protocols.sensor.states_papers import PaperState
-from privagg.protocols.sensor.tree_parties import (
-    CmtBaseStation,
-    CmtNode,
-    SmartNode,
-    UnprotectedTagNode,
-)
+from privagg.protocols.sensor.tree_cmt import CmtBaseStation, CmtNode
+from privagg.protocols.sensor.tree_parties import SmartNode, UnprotectedTagNode
 
 # Runs.
 

@@ -22,11 +22,8 @@ from privagg.protocols.sensor.messages_papers import (
     Slice,
 )
 from privagg.protocols.sensor.states_papers import PAPER_TABLES, PaperState
-from privagg.protocols.sensor.tree_parties import (
-    CmtNode,
-    SmartNode,
-    UnprotectedTagNode,
-)
+from privagg.protocols.sensor.tree_cmt import CmtNode
+from privagg.protocols.sensor.tree_parties import SmartNode, UnprotectedTagNode
 
 
 def party_of(protocol):

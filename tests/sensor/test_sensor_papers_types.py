@@ -17,7 +17,8 @@ from privagg.protocols.sensor.messages_papers import (
     Seed,
     Slice,
 )
-from privagg.protocols.sensor.tree_parties import CmtNode, SmartNode, UnprotectedTagNode
+from privagg.protocols.sensor.tree_cmt import CmtNode
+from privagg.protocols.sensor.tree_parties import SmartNode, UnprotectedTagNode
 
 HELLO = Hello(epoch=1, hops=1, leads=False)
 NO_NODES = [None, True, -1, 1.5, "1", [1], {}, np.array([1])]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.attacks.gradient.bounds import gaussian_epsilon, shift
+from privagg.attacks.gradient.malicious import Suspicion
 from privagg.attacks.gradient.metrics import Quality
 from privagg.attacks.gradient.verdicts import MARGIN, LayerVerdict, Verdict, worst
 from privagg.attacks.gradient.views import Seen
@@ -134,6 +135,8 @@ class GradientAudit:
         Every attack that was tried.
     labels : LabelLeak, optional
         Labels that leak.
+    suspicions : tuple of Suspicion
+        Layers whose weights look made to leak; empty if none do.
     notes : tuple of str
         What limits the attacks or the audit.
     cpu_seconds : float
@@ -146,6 +149,7 @@ class GradientAudit:
     layers: tuple[LayerVerdict, ...]
     attacks: tuple[AttackResult, ...]
     labels: LabelLeak | None
+    suspicions: tuple[Suspicion, ...]
     notes: tuple[str, ...]
     cpu_seconds: float
     seed: int
@@ -167,8 +171,13 @@ class GradientAudit:
     @property
     def best(self) -> AttackResult | None:
         """The attack that recovered most, of the model's own inputs if any was attacked."""
+        return self.best_of()
+
+    def best_of(self, name: str | None = None) -> AttackResult | None:
+        """Return the best result of one attack, by its name; of all if none is named."""
+        own = [one for one in self._targets() if name in (None, one.name)]
         return max(
-            (one for one in self._targets() if one.quality is not None),
+            (one for one in own if one.quality is not None),
             key=lambda one: (one.verified, one.recovered, (one.decibels() or (0.0, 0.0))[0]),
             default=None,
         )

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.attacks.gradient.matching import assign
-from privagg.attacks.gradient.metrics import psnr
+from privagg.attacks.gradient.metrics import psnr, psnr_published
 
-__all__ = ["chance_cosine", "chance_psnr"]
+__all__ = ["chance_cosine", "chance_psnr", "chance_published"]
 
 Floats = NDArray[np.float64]
 
@@ -58,15 +58,40 @@ def chance_psnr(
 
 def chance_cosine(true: Floats, others: Floats) -> Floats:
     """Return the size of the cosine that each true input gets from another example."""
+    size, rows, columns = _alike(true, others)
+    found = np.zeros(len(true))
+    found[rows] = size[rows, columns]
+    return found
+
+
+def chance_published(true: Floats, others: Floats) -> Floats:
+    """Return the published PSNR that each true input gets from another example.
+
+    With the oracle of :func:`~privagg.attacks.gradient.metrics.psnr_published`, which helps chance
+    as it helps an attack. An input without a partner has minus infinity.
+    """
+    _, rows, columns = _alike(true, others)
+    pool = others if len(others) else true
+    found = np.full(len(true), -np.inf)
+    found[rows] = psnr_published(pool[columns], true[rows])
+    if not len(others):
+        # Itself or its duplicate, where nothing else was left.
+        same = np.array(
+            [np.array_equal(pool[c], true[r]) for r, c in zip(rows, columns, strict=True)]
+        )
+        found[rows[same]] = -np.inf
+    return found
+
+
+def _alike(true: Floats, others: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+    """Return sizes of cosines with other examples, and the best assignment."""
     pool, same = (others, False) if len(others) else (true, True)
     a, b = _unit(true), _unit(pool)
     size = np.abs(a @ b.T)
     if same:
         size[size > 1 - 1e-9] = 0.0
     rows, columns = assign(-size)
-    found = np.zeros(len(true))
-    found[rows] = size[rows, columns]
-    return found
+    return size, rows, columns
 
 
 def _unit(rows: Floats) -> Floats:

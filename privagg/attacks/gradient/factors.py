@@ -7,7 +7,7 @@ float32, quantisation, or what was added for privacy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,19 @@ from privagg.attacks.gradient.observation import LayerGradient
 from privagg.attacks.gradient.recovery import Floats
 from privagg.errors import UsageError
 
-__all__ = ["Factors", "factorize"]
+__all__ = ["Factors", "factorize", "weigh_rows"]
 
 _GAP = 30.0
 """A singular value this many times the next one ends the signal of an exact gradient."""
 
 _ROUNDING = 1e-5
 """Singular values below this share of the largest can be float32's rounding."""
+
+_UNEVEN = 0.2
+"""Spread of the logarithm of the rows' noise, from which rows are weighted."""
+
+_FREE = 0.2
+"""Of a row's direction, what components must leave so that its noise can be read."""
 
 _EDGE = 1.05
 """Of noise alone, the largest singular value over ``sigma (sqrt h + sqrt d)``, and some."""
@@ -119,6 +125,64 @@ def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0
     return Factors(
         left, rows, singular, anchor, noise, visible, _diagnose(layer, batch, rank, visible, active)
     )
+
+
+def weigh_rows(layer: LayerGradient, factors: Factors, batch: int | None = None) -> Factors:
+    """Return factors of the gradient with each row divided by its own noise, where that differs.
+
+    Quantisers that scale each neuron by itself leave noise in proportion to it, and so do signs.
+    A row's scale is no matter of the mixture: ``D G = (D A) X`` and ``D dL/db = (D A) 1``. Singular
+    vectors are the best only where noise is even, so rows are divided by what the inputs leave
+    unexplained of them, and factored again.
+
+    Parameters
+    ----------
+    layer : LayerGradient
+        The gradients.
+    factors : Factors
+        Theirs.
+    batch : int, optional
+        As for :func:`factorize`.
+
+    Notes
+    -----
+    An exact gradient, whose noise is rounding, and even noise, as of differential privacy, are
+    given back as they are.
+    """
+    if factors.noise * np.sqrt(layer.weight.size) < _ROUNDING * factors.singular[0]:
+        return factors
+    scales = np.ones(layer.shape[0])
+    weighted = factors
+    for _ in range(3):
+        noise = _row_noise(layer.weight, scales, weighted)
+        live = noise > 0
+        if np.count_nonzero(live) <= weighted.rank:
+            return factors
+        own = noise / scales
+        if weighted is factors and float(np.std(np.log(own[live]))) < _UNEVEN:
+            return factors
+        middle = float(np.median(own[live]))
+        own = np.maximum(own, 0.1 * middle)  # No row counts without bound.
+        scales = np.where(live, middle / own, 1.0)
+        rows = (layer.weight * scales[:, None]).astype(layer.weight.dtype)
+        bias = None if layer.bias is None else layer.bias * scales
+        weighted = factorize(replace(layer, weight=rows, bias=bias), batch)
+    return weighted
+
+
+def _row_noise(gradient: NDArray[np.floating], scales: Floats, factors: Factors) -> Floats:
+    """Return the root mean square of what factors leave of each weighted row."""
+    squares = np.einsum("ij,ij->i", gradient, gradient, dtype=np.float64) * scales**2
+    kept = np.square(factors.left * factors.singular[: factors.rank]).sum(axis=1)
+    rest = np.maximum(squares - kept, 1e-9 * squares) / gradient.shape[1]
+    # A component that follows a row takes its noise along; where it takes all, nothing is known.
+    free = 1 - np.square(factors.left).sum(axis=1)
+    known = (free > _FREE) & (rest > 0)
+    noise: Floats = np.sqrt(rest / np.maximum(free, _FREE))
+    if known.any():
+        middle = float(np.median(noise[known] / scales[known]))
+        noise = np.where((rest > 0) & ~known, middle * scales, noise)
+    return noise
 
 
 _BLOCK = 1 << 24

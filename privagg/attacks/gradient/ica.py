@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from privagg._validate import whole
 from privagg.attacks.gradient import filters
-from privagg.attacks.gradient.factors import Factors, factorize
+from privagg.attacks.gradient.factors import Factors, factorize, weigh_rows
 from privagg.attacks.gradient.observation import Observation
 from privagg.attacks.gradient.recovery import Floats, Recovery
+from privagg.attacks.gradient.signs import behind_signs, is_signs
 from privagg.attacks.gradient.unmixing import FREEDOM, fast_ica, likelihood_ica, whiten
 from privagg.errors import UsageError
 
@@ -100,9 +101,19 @@ def ica(
     began = time.process_time()
     chosen = observation.layer(layer)
     factors = factorize(chosen, observation.batch)
+    signs = is_signs(chosen)
+    if signs:
+        chosen = behind_signs(chosen, factors.rank)
+        factors = factorize(chosen, factors.rank)
+    else:
+        factors = weigh_rows(chosen, factors, observation.batch)
     found = separate(factors, shape=shape, filter=filter, seed=seed)
     inputs = found.unmixing @ factors.rows[: len(found.unmixing)]
     notes = list(factors.diagnosis)
+    if signs:
+        notes.append("only signs were sent: the numbers behind them come from their low rank")
+        if chosen.bias is None and observation.layer(layer).bias is not None:
+            notes.append("the signs have one size for all neurons: the bias gradient fits no row")
     if found.filter == "raw" and filter == "auto" and factors.rank > 1:
         notes.append("pixels and not edges were unmixed: noise, or no image shape")
     return Recovery(

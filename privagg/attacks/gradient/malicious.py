@@ -25,7 +25,10 @@ from privagg._validate import whole
 from privagg.attacks.gradient.torch_models import require_torch
 from privagg.errors import UsageError
 
-__all__ = ["Suspicion", "detect", "expected_hits", "imprint_score", "trap_score"]
+__all__ = ["KINDS", "Suspicion", "detect", "expected_hits", "imprint_score", "trap_score"]
+
+KINDS = ("imprint", "trap")
+"""What is looked for."""
 
 _IMPRINT = 0.5
 _TRAP = 0.05

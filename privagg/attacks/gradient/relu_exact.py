@@ -87,11 +87,13 @@ def relu_exact(
     factors = factorize(chosen, observation.batch, observation.floor)
     first = separate(factors, shape=shape, seed=seed)
     notes = list(factors.diagnosis)
-    if factors.visible < factors.rank or factors.rank + 6 >= chosen.shape[0]:
+    # Neurons that are off for all inputs have zeros that say nothing.
+    live = int(np.count_nonzero(np.any(chosen.weight != 0, axis=1)))
+    if factors.visible < factors.rank or factors.rank + 6 >= live:
         notes.append(
             "noise hides components: no column can have exact zeros"
             if factors.visible < factors.rank
-            else f"{factors.rank} inputs for {chosen.shape[0]} neurons: too few zeros"
+            else f"{factors.rank} inputs for {live} active neurons: too few zeros"
         )
         return _approximate(factors, first, observation, notes, began)
     head = observation.head
@@ -142,6 +144,7 @@ class _Rounds:
         # Outputs of the layer on input i are ``predict @ unmixing[i]``.
         self.predict = (factors.rows @ weights.T).T + np.outer(layer.biases, self.anchor)
         self.rounds = 0
+        self.complete: tuple[float, Floats] | None = None
 
     def outputs(self) -> Floats:
         """Return the layer's outputs on the inputs as they are now, shape (r, h)."""
@@ -157,9 +160,14 @@ class _Rounds:
             self._look(deadline)
             if self.found.all():
                 self._solve()
-                wrong = self._agreement() < AGREEMENT
+                agreement = self._agreement()
+                wrong = agreement < AGREEMENT
                 if not wrong.any():
                     return
+                if self.complete is None or agreement.mean() > self.complete[0]:
+                    self.complete = (float(agreement.mean()), self.directions.copy())
+                elif agreement.mean() >= self.complete[0] - 1e-3:
+                    break
                 self.found &= ~wrong
                 stalls += 1
             elif (self.found == before).all():
@@ -168,6 +176,18 @@ class _Rounds:
             else:
                 stalls = 0
             self._separate_again(stalls)
+        self._restore()
+
+    def _restore(self) -> None:
+        """Go back to the best set of columns that all had their zeros, if some are lost again.
+
+        After several local steps the zeros are exact and the patterns, of the first weights, are
+        not: such columns are as good as exact, and not proved.
+        """
+        if self.complete is not None:
+            self.found[:] = True
+            self.directions = self.complete[1]
+            self._solve()
 
     def _look(self, deadline: float) -> None:
         outputs = self.outputs()
@@ -260,6 +280,12 @@ class _Rounds:
         )
         if not verification.exact:
             notes.append(_why(verification.agreement, self.found, verification))
+        elif observation.batch is None or self.factors.rank < observation.batch:
+            whole = "" if observation.batch is None else f" of a batch of {observation.batch}"
+            notes.append(
+                f"proved: {self.factors.rank} inputs{whole} that can be told apart above the "
+                "noise; one of them may be several that are nearly equal"
+            )
         return Recovery(
             inputs=self.unmixing @ self.factors.rows,
             method="relu_exact",

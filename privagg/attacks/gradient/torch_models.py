@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privagg.attacks.gradient.observation import LayerGradient, layer_gradient, missing_bias
 from privagg.errors import UsageError
 
-__all__ = ["gradients_of", "linear_layers", "require_torch"]
+__all__ = ["embedding", "gradients_of", "linear_layers", "require_torch"]
 
 
 def require_torch() -> Any:
@@ -164,3 +164,48 @@ def linear_layers(
     notes += missing_bias(found)
     head = found[-1] if len(found) > 1 else None
     return found, head, notes
+
+
+class _Reached(Exception):
+    """The layer was reached: what lies behind it need not run."""
+
+
+def embedding(module: Any, layer: str) -> Callable[[Any], Any]:
+    """Return the part of a model in front of a linear layer, as a function of the model's inputs.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Run up to the layer at every call, in its mode.
+    layer : str
+        The layer's name; a layer that is run several times is taken at its first run.
+
+    Returns
+    -------
+    callable
+        From inputs to what the layer gets, with its graph.
+
+    Raises
+    ------
+    UsageError
+        When called, if the model does not run the layer.
+    """
+    part = dict(module.named_modules())["" if layer == "model" else layer]
+
+    def features(inputs: Any) -> Any:
+        reached: list[Any] = []
+
+        def stop(_module: Any, given: tuple[Any, ...]) -> None:
+            reached.append(given[0])
+            raise _Reached
+
+        handle = part.register_forward_pre_hook(stop)
+        try:
+            module(inputs)
+        except _Reached:
+            return reached[0]
+        finally:
+            handle.remove()
+        raise UsageError("layer", layer, "a layer that the model runs")
+
+    return features

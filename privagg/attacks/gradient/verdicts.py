@@ -31,7 +31,17 @@ import numpy as np
 from privagg.attacks.gradient.factors import Factors
 from privagg.attacks.gradient.observation import LayerGradient
 
-__all__ = ["BAR", "MARGIN", "LayerVerdict", "Verdict", "judge", "visible_rank", "worst"]
+__all__ = [
+    "BAR",
+    "MARGIN",
+    "LayerVerdict",
+    "Verdict",
+    "above_floor",
+    "judge",
+    "noise_edge",
+    "visible_rank",
+    "worst",
+]
 
 BAR = 20.0
 """Decibels from which an input counts as recovered."""
@@ -91,6 +101,40 @@ class LayerVerdict:
     reason: str
 
 
+def noise_edge(shape: tuple[int, int], deviation: float) -> float:
+    """Return the largest singular value that noise alone has.
+
+    ``s (sqrt h + sqrt d)``, times ``1 + 2 min(h, d)^(-2/3)`` for its fluctuation.
+
+    Parameters
+    ----------
+    shape : (h, d)
+        Of the gradient.
+    deviation : float
+        Standard deviation s of the noise in an entry.
+    """
+    h, d = shape
+    return deviation * (math.sqrt(h) + math.sqrt(d)) * (1 + 2 * math.pow(min(h, d), -2 / 3))
+
+
+def above_floor(layer: LayerGradient, factors: Factors, floor: float) -> int:
+    """Return how many components are above a known encoding's rounding.
+
+    Parameters
+    ----------
+    layer, factors
+        The layer as it is seen.
+    floor : float
+        Standard deviation of the rounding in an entry.
+    """
+    live = (
+        int(np.count_nonzero(np.any(layer.weight != 0, axis=1))),
+        int(np.count_nonzero(np.any(layer.weight != 0, axis=0))),
+    )
+    values = factors.singular[: factors.rank]
+    return int(np.count_nonzero(values > noise_edge(live, floor)))
+
+
 def visible_rank(layer: LayerGradient, factors: Factors, deviation: float) -> tuple[int, float]:
     """Return how many components are above the noise, and the edge in singular values.
 
@@ -104,8 +148,7 @@ def visible_rank(layer: LayerGradient, factors: Factors, deviation: float) -> tu
         Known standard deviation of noise in an entry; 0 if none was added.
     """
     h, d = layer.shape
-    slack = 1 + 2 * min(h, d) ** (-2 / 3)
-    added = deviation * (math.sqrt(h) + math.sqrt(d)) * slack
+    added = noise_edge(layer.shape, deviation)
     rounding = factors.noise * (math.sqrt(h) + math.sqrt(d)) * 1.05
     edge = max(added, rounding if not deviation else 0.0, float(factors.singular[0]) * 1e-8)
     values = factors.singular[: factors.rank]
@@ -157,7 +200,8 @@ def judge(
         )
     elif recovered and 2 * recovered >= distinct:
         verdict = Verdict.RECONSTRUCTABLE
-        reason = f"{recovered} of {batch} inputs by {best}, none proved: {_limits(batch, h, noisy)}"
+        proof = f"{verified} proved" if verified else "none proved"
+        reason = f"{recovered} of {batch} inputs by {best}, {proof}: {_limits(batch, h, noisy)}"
     elif recovered or seen:
         verdict = Verdict.PARTIAL
         what = f"{recovered} of {batch} inputs by {best}" if recovered else "no single input"

@@ -9,9 +9,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg.encoding import Encoding
 from privagg.errors import UsageError
 
-__all__ = ["check_min_cohort", "choice", "leaving", "two_are_honest"]
+__all__ = ["check_min_cohort", "choice", "declared_encoding", "leaving", "two_are_honest"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -28,6 +29,38 @@ def choice(name: str, value: _E | str, kind: type[_E]) -> _E:
         return kind(value)
     except ValueError:
         raise UsageError(name, value, " or ".join(member.value for member in kind)) from None
+
+
+def declared_encoding(
+    value_bits: int,
+    *,
+    signed: bool,
+    clip: float | None,
+    weighted: bool,
+    max_weight: int | None,
+) -> Encoding:
+    """Return the encoding that the arguments of ``Params.recommend`` describe.
+
+    Raises
+    ------
+    UsageError
+        If a largest weight is missing, superfluous, or the encoding refuses an argument.
+    """
+    if weighted != (max_weight is not None):
+        raise UsageError(
+            "max_weight",
+            max_weight,
+            "a whole number with weighted=True, nothing without",
+            "Say the largest weight that a client may have, for example its example count.",
+        )
+    return Encoding(
+        kind="integer" if clip is None else "float",
+        value_bits=value_bits,
+        signed=signed,
+        clip=clip,
+        weighted=weighted,
+        max_weight=1 if max_weight is None else max_weight,
+    )
 
 
 def check_min_cohort(

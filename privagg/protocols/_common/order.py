@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from privagg import keys
 from privagg.errors import Abort, PeerError, UsageError
 from privagg.protocols._common import checks
 from privagg.protocols._common.framing import TAG_BYTES, Agreed, Framed
 
-__all__ = ["Memory", "OrderedParty", "Receipt", "following", "with_repeats"]
+__all__ = ["Memory", "OrderedParty", "Receipt", "Round", "following", "with_repeats"]
 
 
 class Receipt(Enum):
@@ -24,6 +24,15 @@ class Receipt(Enum):
     LATE = "late: its round is closed, it was not looked at"
 
 
+class Round(Enum):
+    """Which round a server is collecting; the numbers are in the order of time."""
+
+    @property
+    def title(self) -> str:
+        """The round's name, as messages, transcripts and errors say it."""
+        return self.name.lower().replace("_", "-")
+
+
 class Memory(Protocol):
     """What a client remembers between rounds, as far as order goes."""
 
@@ -31,6 +40,7 @@ class Memory(Protocol):
     index: int | None
     context: bytes
     received: bytes
+    clipped: int
     reply: Any
 
     @classmethod
@@ -76,6 +86,30 @@ class OrderedParty(ABC, Generic[_Mem]):
     def __init__(self, params: Agreed, memory: _Mem) -> None:
         self._agreed = params
         self._memory = memory
+
+    @property
+    def index(self) -> int | None:
+        """Index of this client in the round, once the server has said it."""
+        return self._memory.index
+
+    @property
+    def clipped(self) -> int:
+        """How many coordinates of the own input lay outside the clip; never sent to anyone."""
+        return self._memory.clipped
+
+    def delivered(self) -> None:
+        """Release the last reply: the transport says that the server has it.
+
+        A vector's memory is held no longer than needed. A later request for the same reply is an
+        error.
+        """
+        self._memory.reply = None
+
+    def __repr__(self) -> str:
+        return f"Client(index={self.index}, state={self._memory.state.value!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
     @property
     def _tag(self) -> bytes:

@@ -24,6 +24,11 @@ class Collector:
     ----------
     survey : Survey
         What is collected.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, survey: Survey) -> None:
@@ -56,10 +61,19 @@ class Collector:
     ) -> int:
         """Count some reports, or their wire form, and return how many there were.
 
+        Parameters
+        ----------
+        reports : batch or bytes
+            The reports, or their wire form.
+        peer : str or int
+            Who sent it, for errors.
+
         Raises
         ------
         PeerError
             Naming `peer`, if they are of another survey or malformed: nothing is counted then.
+        UsageError
+            If an argument is not as described.
         """
         one = self._survey.randomiser
         if isinstance(one, Params):
@@ -80,6 +94,18 @@ class Collector:
         self, state: State | bytes | bytearray | memoryview, *, peer: str = "collector"
     ) -> int:
         """Add the sums of another collector, or their wire form; return how many reports.
+
+        Parameters
+        ----------
+        state : State or bytes
+            The sums.
+        peer : str or int
+            Who sent it, for errors.
+
+        Returns
+        -------
+        int
+            How many reports were added.
 
         Raises
         ------

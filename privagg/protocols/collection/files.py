@@ -59,6 +59,16 @@ def write_reports(survey: Survey, batches: Iterable[Batch], file: BinaryIO) -> i
         Made one after the other: no more than one is held.
     file : binary file
         Where to write.
+
+    Returns
+    -------
+    int
+        How many there are.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     file.write(Writer().raw(REPORTS_MAGIC).u8(_VERSION).raw(survey.digest).getvalue())
     total = 0

@@ -130,6 +130,10 @@ class Survey:
         options : mapping, optional
             Of the mechanism of one attribute, such as ``{"g": 4}`` of ``lh``.
 
+        Returns
+        -------
+        Survey
+
         Raises
         ------
         UsageError
@@ -223,6 +227,13 @@ class Survey:
     def decode(cls, data: bytes | bytearray | memoryview, *, source: str = "data") -> Survey:
         """Read a survey's file, strictly.
 
+        Parameters
+        ----------
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        source : str
+            What to call it in errors.
+
         Raises
         ------
         UsageError
@@ -315,7 +326,15 @@ class Survey:
         return self.randomize_codes(codes, entropy)
 
     def randomize_codes(self, codes: Sequence[Codes], entropy: Entropy = OS) -> Batch:
-        """Return one report for each respondent, whose values are codes of the domains."""
+        """Return one report for each respondent, whose values are codes of the domains.
+
+        Parameters
+        ----------
+        codes : sequence of (n,) uint32 arrays
+            One for each attribute.
+        entropy : Entropy
+            Where randomness comes from: the operating system, unless it is to be repeatable.
+        """
         if isinstance(self._randomiser, Params):
             return randomize_codes(self._randomiser, codes, entropy)
         return self._randomiser.randomize_codes(codes[0], entropy)
@@ -323,7 +342,22 @@ class Survey:
     def charge(
         self, ledger: Ledger, respondents: Sequence[str | int] | str | int, *, round: int = 0
     ) -> None:
-        """Charge respondents for a report each; `UsageError`, and nobody, beyond the limit."""
+        """Charge respondents for a report each; `UsageError`, and nobody, beyond the limit.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Where it is charged.
+        respondents : str, int or sequence of them
+            Who.
+        round : int
+            Which report of theirs: a second charge for it is free.
+
+        Raises
+        ------
+        UsageError
+            If the ledger's limit would be passed: then nobody is charged.
+        """
         if isinstance(self._randomiser, NumericMechanism) and self._randomiser.delta:
             hint = "A ledger adds epsilons up, which says nothing of what they are missed by."
             raise UsageError("ledger", f"a survey with delta {self._randomiser.delta:g}", "0", hint)

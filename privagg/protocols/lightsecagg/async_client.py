@@ -53,6 +53,11 @@ class AsyncClient:
         Agreed parameters.
     entropy : Entropy
         Source of every secret.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, params: AsyncParams, *, entropy: Entropy = OS) -> None:
@@ -77,6 +82,11 @@ class AsyncClient:
 
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Begin the session: make the key pair that shares travel under.
+
+        Returns
+        -------
+        AdvertiseKeys
+            To be sent to the server.
 
         Raises
         ------
@@ -156,6 +166,11 @@ class AsyncClient:
 
         One that was given in a sum, or is too old to be asked for, is not taken (again).
 
+        Returns
+        -------
+        bool
+            Whether it opened.
+
         Raises
         ------
         PeerError
@@ -184,6 +199,17 @@ class AsyncClient:
 
     def masked_input(self, time: int, vector: NDArray[Any]) -> DatedInput:
         """Mask a vector with the mask of round `time`, which is then gone.
+
+        Parameters
+        ----------
+        time : int
+            The round that the mask was made for.
+        vector : (dim,) array of numbers
+            What is sent under the mask.
+
+        Returns
+        -------
+        DatedInput
 
         Raises
         ------

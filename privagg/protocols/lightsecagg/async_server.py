@@ -79,6 +79,11 @@ class AsyncServer:
         Agreed parameters.
     entropy : Entropy
         Source of the session's name, and of the combinations by which answers are checked.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, params: AsyncParams, *, entropy: Entropy = OS) -> None:
@@ -108,7 +113,18 @@ class AsyncServer:
         return len(self._buffer) >= self._params.buffer
 
     def start(self, client: int) -> Start:
-        """Return the invitation of a client, by its index."""
+        """Return the invitation of a client, by its index.
+
+        Parameters
+        ----------
+        client : int
+            Its index.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
+        """
         return Start(
             tag=self._tag,
             session=self._session,
@@ -119,6 +135,13 @@ class AsyncServer:
 
     def take_key(self, sender: int, message: AdvertiseKeys) -> None:
         """Take a client's key.
+
+        Parameters
+        ----------
+        sender : int
+            Who sent it, as the transport authenticated it.
+        message : AdvertiseKeys
+            The client's key.
 
         Raises
         ------
@@ -133,6 +156,10 @@ class AsyncServer:
 
     def roster(self) -> KeyRoster:
         """Close the session's cohort, and return it with its keys.
+
+        Returns
+        -------
+        KeyRoster
 
         Raises
         ------
@@ -176,6 +203,18 @@ class AsyncServer:
 
     def take_input(self, sender: int, message: DatedInput) -> bool:
         """Add an input to the buffer, with its weight; say whether the buffer is then full.
+
+        Parameters
+        ----------
+        sender : int
+            Who sent it, as the transport authenticated it.
+        message : DatedInput
+            The masked vector.
+
+        Returns
+        -------
+        bool
+            Whether the buffer is full.
 
         Raises
         ------
@@ -232,6 +271,13 @@ class AsyncServer:
 
     def take_sum(self, sender: int, message: BufferedSum) -> None:
         """Take a client's weighted sum of coded shares.
+
+        Parameters
+        ----------
+        sender : int
+            Who sent it, as the transport authenticated it.
+        message : BufferedSum
+            The sum.
 
         Raises
         ------

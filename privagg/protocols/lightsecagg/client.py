@@ -8,7 +8,7 @@ who survived before they answer.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,18 +110,13 @@ class Client(order.OrderedParty[ClientMemory]):
         """What this client has done so far."""
         return self._memory.state
 
-    @property
-    def index(self) -> int | None:
-        """Index of this client in the round, once the server has said it."""
-        return self._memory.index
-
-    @property
-    def clipped(self) -> int:
-        """How many coordinates of the own input lay outside the clip; never sent to anyone."""
-        return self._memory.clipped
-
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pair from a fresh seed and advertise the public key.
+
+        Returns
+        -------
+        AdvertiseKeys
+            To be sent to the server.
 
         Raises
         ------
@@ -150,6 +145,11 @@ class Client(order.OrderedParty[ClientMemory]):
 
     def share_masks(self, roster: KeyRoster) -> ShareMasks:
         """Round 1: check the roster, draw a mask, encode it, and send each peer its coded share.
+
+        Returns
+        -------
+        ShareMasks
+            To be sent to the server.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Client(order.OrderedParty[ClientMemory]):
         ----------
         bundle : ShareBundle
             The coded shares that the server relays.
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             This client's numbers, as ``params.encoding`` declares them.
         weight : int
             This client's weight, 0 to ``max_weight``, where the round is weighted.
@@ -205,6 +205,10 @@ class Client(order.OrderedParty[ClientMemory]):
             Digest of the shared parameters that this client was given, 32 bytes
             (:func:`model_digest`), or empty. Only where messages are signed: this client then
             answers only for survivors that have signed the same.
+
+        Returns
+        -------
+        MaskedInput
 
         Raises
         ------
@@ -250,6 +254,11 @@ class Client(order.OrderedParty[ClientMemory]):
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.
 
+        Returns
+        -------
+        ConsistencySignature
+            To be sent to the server.
+
         Raises
         ------
         PeerError
@@ -277,6 +286,10 @@ class Client(order.OrderedParty[ClientMemory]):
         message : SurvivorSet or SignatureSet
             The survivor set; where messages are signed, who signed it.
 
+        Returns
+        -------
+        CodedSum
+
         Raises
         ------
         PeerError
@@ -301,13 +314,6 @@ class Client(order.OrderedParty[ClientMemory]):
             total = client_work.add_shares(params, memory.held[memory.survivors])
             memory.forget_shares()
             return self._reply(message, CodedSum(tag=self._tag, bits=params.bits, elements=total))
-
-    def delivered(self) -> None:
-        """Release the last reply: the transport says that the server has it.
-
-        A later request for the same reply is an error.
-        """
-        self._memory.reply = None
 
     def dump_state(self) -> bytes:
         """Return the whole state, **secrets included**, so that another process can go on.
@@ -338,12 +344,6 @@ class Client(order.OrderedParty[ClientMemory]):
         client = cls(params, policy, identity=identity, entropy=entropy)
         client._memory = load(state, params)
         return client
-
-    def __repr__(self) -> str:
-        return f"Client(index={self.index}, state={self.state.value!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
     def _next(self, message: Framed[Any]) -> ClientState:
         return order.following(CLIENT_TABLES[self._params.threat], self._memory.state, message)

@@ -8,7 +8,7 @@ can also read its input.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privagg.errors import PeerError, UsageError
 from privagg.protocols._common.framing import DIGEST_BYTES, TAG_BYTES
+from privagg.protocols._common.memory import SecretMemory
 from privagg.protocols.lightsecagg import messages
 from privagg.protocols.lightsecagg.derivations import SEED_BYTES
 from privagg.protocols.lightsecagg.messages import Message
@@ -29,15 +30,17 @@ _FORMAT = "privagg lightsecagg client state, secret, version 1"
 _S = ClientState
 
 
-class ClientMemory:
+class ClientMemory(SecretMemory):
     """A client's state: plain attributes, all secrets of the client among them.
 
     `mask` is the mask z until it was used; `held` has a row per member, the coded share of that
     member's mask, until their sum was given.
     """
 
+    _states = ClientState
+
     def __init__(self) -> None:
-        self.state = ClientState.IDLE
+        self.state: ClientState = ClientState.IDLE
         self.index: int | None = None
         self.context = b""
         self.cipher_seed = b""
@@ -55,13 +58,6 @@ class ClientMemory:
         self.survivors: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     @property
-    def own_index(self) -> int:
-        """The client's index; it has one from its first message on."""
-        if self.index is None:
-            raise UsageError("client", "no index yet", "a client that has advertised its keys")
-        return self.index
-
-    @property
     def own_slot(self) -> int:
         """Position of this client among the members, of whom it is one."""
         return int(np.searchsorted(self.members, self.own_index))
@@ -75,20 +71,6 @@ class ClientMemory:
     def forget_shares(self) -> None:
         """Drop the coded shares once their sum was given: a second sum must never follow."""
         self.held = np.zeros((0, 1), np.uint32)
-
-    @classmethod
-    def aborted(cls, index: int | None) -> Self:
-        """Return the memory of a client that gave up: no secret, only the index for messages."""
-        memory = cls()
-        memory.index = index
-        memory.state = ClientState.ABORTED
-        return memory
-
-    def __repr__(self) -> str:
-        return "ClientMemory(secret)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client's memory holds secrets and cannot be pickled: use dump_state()")
 
 
 _BYTES = ("context", "cipher_seed", "roster", "received", "model")

@@ -115,7 +115,15 @@ class MaskCode:
         return fields.matmul(weights, sums, self.field).reshape(-1)[:length]
 
     def weights(self, holders: NDArray[np.intp], targets: Elements) -> Elements:
-        """Return the weights (m, U) of the values at U holders' points in those at m targets."""
+        """Return the weights (m, U) of the values at U holders' points in those at m targets.
+
+        Parameters
+        ----------
+        holders : (U,) integer array
+            Indices of those whose values are known.
+        targets : (m,) array of elements
+            Points where values are wanted.
+        """
         return fields.lagrange_weights(self.points()[holders], targets, self.field)
 
 

@@ -25,12 +25,12 @@ from privagg import keys, wire
 from privagg.errors import UsageError
 from privagg.protocols._common import framing
 from privagg.protocols._common.framing import (
-    DIGEST_BYTES,
     HEADER_BYTES,
     SESSION_BYTES,
     TAG_BYTES,
     Framed,
 )
+from privagg.protocols._common.invitation import Invitation, LoneSignature
 from privagg.protocols.lightsecagg.params import MAX_CLIENTS, PROTOCOL_VERSION, Params
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 
@@ -99,33 +99,11 @@ def _flags_size(members: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Start(Message):
+class Start(Invitation[Params], Message):
     """Server to client, before round 0: the session, the round and the client's index."""
 
     kind: ClassVar[int] = 1
     round: ClassVar[str] = "advertise-keys"
-    session: bytes
-    round_number: int
-    client: int
-    params_digest: bytes = field(repr=False)
-
-    def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.session).u32(self.round_number).u32(self.client).raw(self.params_digest)
-
-    @classmethod
-    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(
-            tag=tag,
-            session=reader.raw(SESSION_BYTES),
-            round_number=reader.u32(),
-            client=reader.u32(),
-            params_digest=reader.raw(DIGEST_BYTES),
-        )
-
-    @staticmethod
-    def size() -> int:
-        """Return the encoded bytes."""
-        return HEADER_BYTES + SESSION_BYTES + 4 + 4 + DIGEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -315,24 +293,11 @@ class SurvivorSet(Message):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ConsistencySignature(Message):
+class ConsistencySignature(LoneSignature[Params], Message):
     """Client to server, round 3: a signature over the survivor set, sharers, keys and model."""
 
     kind: ClassVar[int] = 8
     round: ClassVar[str] = "consistency-check"
-    signature: bytes = field(repr=False)
-
-    def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.signature)
-
-    @classmethod
-    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(tag=tag, signature=reader.raw(SIGNATURE_BYTES))
-
-    @staticmethod
-    def size() -> int:
-        """Return the encoded bytes."""
-        return HEADER_BYTES + SIGNATURE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -384,6 +349,15 @@ class CodedSum(Message):
 
 def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Message:
     """Read whatever message `data` is.
+
+    Parameters
+    ----------
+    data : bytes or memoryview
+        What was written; nothing in it is trusted.
+    params : Params
+        The parameters that all parties agreed on.
+    peer : str or int
+        Who sent it, for errors.
 
     Raises
     ------

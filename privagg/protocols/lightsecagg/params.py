@@ -21,7 +21,7 @@ from privagg._validate import proportion, whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.field import M31, M61, Field
-from privagg.protocols._common.cohort import check_min_cohort, choice
+from privagg.protocols._common.cohort import check_min_cohort, choice, declared_encoding
 from privagg.protocols.lightsecagg.coding import MaskCode
 from privagg.protocols.secagg import Policy, Threat, thresholds
 from privagg.protocols.secagg.params import MAX_DIM
@@ -208,20 +208,8 @@ class Params:
         """
         clients = whole("clients", clients, 2, MAX_CLIENTS)
         threat = choice("threat", threat, Threat)
-        if weighted != (max_weight is not None):
-            raise UsageError(
-                "max_weight",
-                max_weight,
-                "a whole number with weighted=True, nothing without",
-                "Say the largest weight that a client may have, for example its example count.",
-            )
-        encoding = Encoding(
-            kind="integer" if clip is None else "float",
-            value_bits=value_bits,
-            signed=signed,
-            clip=clip,
-            weighted=weighted,
-            max_weight=1 if max_weight is None else max_weight,
+        encoding = declared_encoding(
+            value_bits, signed=signed, clip=clip, weighted=weighted, max_weight=max_weight
         )
         bad = thresholds.corrupted(clients, corrupt)
         expected = clients - thresholds.dropouts(clients, dropout)

@@ -12,6 +12,7 @@ from typing import Literal
 from privagg import keys
 from privagg.errors import UsageError
 from privagg.protocols import secagg
+from privagg.protocols._common.bill import PlannedBytes
 from privagg.protocols.lightsecagg import calibration, messages
 from privagg.protocols.lightsecagg.checks import check_params
 from privagg.protocols.lightsecagg.params import Params
@@ -26,7 +27,7 @@ BANDWIDTH = 12_500_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(PlannedBytes):
     """The bill of one round.
 
     Attributes
@@ -73,16 +74,6 @@ class Plan:
     cpu_seconds_client: float
     cpu_seconds_server: float
     cpu_seconds_recovery: float
-
-    @property
-    def bytes_up_per_client(self) -> int:
-        """All bytes that one client sends."""
-        return sum(self.bytes_up.values())
-
-    @property
-    def bytes_down_per_client(self) -> int:
-        """All bytes that one client receives."""
-        return sum(self.bytes_down.values())
 
 
 def plan(params: Params, *, units: calibration.Units | None = None) -> Plan:
@@ -219,6 +210,10 @@ def compare(
         Calibrated, or the seconds are those of the bytes alone.
     bandwidth : float
         Bytes a second of a client's connection.
+
+    Returns
+    -------
+    Comparison
 
     Raises
     ------

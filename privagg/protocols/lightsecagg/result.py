@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
+from privagg.protocols._common.bill import CountedBytes, compare
 from privagg.protocols.lightsecagg.params import Params
 from privagg.protocols.lightsecagg.recovery import Blame
 from privagg.protocols.secagg.result import Truth
@@ -18,7 +19,7 @@ __all__ = ["Result"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(CountedBytes):
     """The outcome of one round.
 
     Attributes
@@ -86,14 +87,38 @@ class Result:
         model_bound: bool,
         insecure_seed: bool,
     ) -> Result:
-        """Compare the aggregate with the plain sum and put the pieces together."""
-        error = truth.error(aggregate.total)
-        bound, slack = params.encoding.rounding_bound(aggregate.count), 0.0
-        # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
-        if params.encoding.clip is not None:
-            scale = params.encoding.clip * params.encoding.max_weight * aggregate.count
-            slack = 4.0 * aggregate.count * float(np.finfo(np.float64).eps) * scale
-        right = error <= bound + slack and aggregate.weight_total == truth.weight
+        """Compare the aggregate with the plain sum and put the pieces together.
+
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        aggregate : Aggregate
+            What the encoding made of the sum.
+        structure : Structure
+            How the inputs were nested.
+        survivors : dict of str to tuple of int
+            Per round, who answered.
+        truth : Truth
+            The plain sum.
+        up : dict of str to (clients,) int64 array
+            Bytes that each client sent, by round.
+        down : dict of str to (clients,) int64 array
+            Bytes that each received.
+        seconds : dict
+            Seconds by party and round.
+        blame : tuple of Blame
+            What went wrong, and whose it may be.
+        model_bound : bool
+            Whether signatures bind the inputs to one model.
+        insecure_seed : bool
+            Whether a seed made the run repeatable.
+
+        Returns
+        -------
+        Result
+        """
+        error, bound, right = compare(params.encoding, aggregate, truth)
         return cls(
             params=params,
             sum=structure.unflatten(aggregate.total, widen=True),
@@ -104,7 +129,7 @@ class Result:
             bytes_up=up,
             bytes_down=down,
             seconds=seconds,
-            exact=bool(right),
+            exact=right,
             max_error=error,
             error_bound=bound,
             clipped=truth.clipped,
@@ -114,20 +139,6 @@ class Result:
         )
 
     @property
-    def bytes_up_per_client(self) -> float:
-        """Mean encoded bytes that a client which stayed to the end sent."""
-        return self._mean(self.bytes_up)
-
-    @property
-    def bytes_down_per_client(self) -> float:
-        """Mean encoded bytes that a client which stayed to the end received."""
-        return self._mean(self.bytes_down)
-
-    @property
     def expansion(self) -> float:
         """Bytes up and down per client over its vector's as it is."""
         return (self.bytes_up_per_client + self.bytes_down_per_client) / self.params.raw_bytes
-
-    def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
-        stayed = list(self.survivors["unmasking"])
-        return float(sum(per_client[stayed].sum() for per_client in rounds.values()) / len(stayed))

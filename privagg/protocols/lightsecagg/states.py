@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from privagg.protocols._common.order import Receipt, with_repeats
+from privagg.protocols._common.order import Receipt, Round, with_repeats
 from privagg.protocols.lightsecagg import messages
 from privagg.protocols.lightsecagg.messages import Message
 from privagg.protocols.lightsecagg.params import Threat
@@ -36,7 +36,7 @@ class ClientState(Enum):
     ABORTED = "aborted"
 
 
-class Phase(Enum):
+class Phase(Round):
     """Which round a server is collecting."""
 
     ADVERTISE_KEYS = 0
@@ -46,11 +46,6 @@ class Phase(Enum):
     UNMASKING = 4
     DONE = 5
     ABORTED = 6
-
-    @property
-    def title(self) -> str:
-        """The round's name, as in :data:`ROUNDS`."""
-        return self.name.lower().replace("_", "-")
 
 
 ROUNDS = tuple(phase.title for phase in Phase if phase.value < Phase.DONE.value)

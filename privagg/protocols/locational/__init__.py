@@ -5,6 +5,9 @@ and sends one report; an aggregator whom nobody trusts estimates every region. T
 report holds for region and value changed together. See :func:`run` for all of it in one process,
 :class:`Respondent` and :class:`Aggregator` for your own transport, :func:`recommend` for which
 mechanism to take.
+
+Source of the setting: Priyanshu, Maurya, Ganesh, Tran, "Unified Locational Differential Privacy
+Framework", arXiv 2405.03903; what is done otherwise here is said where it is done.
 """
 
 from privagg.protocols.locational.aggregator import Aggregator

@@ -26,6 +26,11 @@ class Aggregator:
     ----------
     params : Params
         The survey.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, params: Params) -> None:
@@ -58,10 +63,21 @@ class Aggregator:
     ) -> int:
         """Count some reports of one group, or their wire form; return how many there were.
 
+        Parameters
+        ----------
+        reports : reports or bytes
+            The reports, or their wire form.
+        group : int
+            Which group of respondents they are of.
+        peer : str or int
+            Who sent it, for errors.
+
         Raises
         ------
         PeerError
             Naming `peer`, if they are of another survey or group, or malformed: nothing is counted.
+        UsageError
+            If an argument is not as described.
         """
         at = whole("group", group, 0, self._params.groups - 1)
         oracle = self._params.oracles[at]
@@ -71,7 +87,15 @@ class Aggregator:
         return len(reports)
 
     def merge(self, other: Aggregator) -> None:
-        """Add the sums of another aggregator; `PeerError` if it is of another survey."""
+        """Add the sums of another aggregator; `PeerError` if it is of another survey.
+
+        Raises
+        ------
+        PeerError
+            If it is of another survey.
+        UsageError
+            If it is no such thing.
+        """
         if not isinstance(other, Aggregator):
             raise UsageError("other", type(other).__name__, "an Aggregator")
         if other.params.digest != self._params.digest:
@@ -96,6 +120,15 @@ class Aggregator:
         cls, params: Params, data: bytes | bytearray | memoryview, *, peer: str = "aggregator"
     ) -> Aggregator:
         """Return an aggregator with the sums that :meth:`dump_state` wrote; trusts nothing.
+
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        peer : str or int
+            Who sent it, for errors.
 
         Raises
         ------

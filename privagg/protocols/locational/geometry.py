@@ -171,6 +171,13 @@ class H3Cells(Points):
             0 to 15.
         box : (south, west, north, east)
             In degrees.
+        parent_resolution : int, optional
+            Resolution of the regions that cells are grouped in, coarser than the cells'.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
         """
         h3 = _extra("h3")
         south, west, north, east = check_box(box)
@@ -273,6 +280,11 @@ class Polygons(Points):
             A ``.geojson`` or ``.json`` file.
         name : str, optional
             The property that names the regions; unless given ``name``, else the feature's ``id``.
+
+        Raises
+        ------
+        UsageError
+            If the file is none, or a name is missing.
         """
         source = Path(path)
         try:

@@ -327,6 +327,11 @@ def degrees(name: str, values: Any) -> NDArray[np.float64]:
 def read_names(path: str | PathLike[str]) -> list[str]:
     """Read a declared list: a name a line; blank lines and lines that begin with # are left out.
 
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
     Raises
     ------
     UsageError

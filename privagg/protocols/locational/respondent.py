@@ -79,6 +79,10 @@ def hold(
     entropy : Entropy
         For the rounding of numbers to an end of their range.
 
+    Returns
+    -------
+    Held
+
     Raises
     ------
     UsageError
@@ -135,6 +139,11 @@ def randomize(params: Params, held: Held, entropy: Entropy = OS, *, group: int =
         The operating system's unless given; with a seeded one reports are marked insecure.
     group : int
         The group that all these respondents belong to.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     _check(params)
     if not isinstance(held, Held):

@@ -303,6 +303,11 @@ class Ranking(Value):
     ----------
     items : sequence of str
         2 to 64 distinct items, without the sign ``>``.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     numeric = True

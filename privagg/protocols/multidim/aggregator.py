@@ -73,6 +73,13 @@ class Aggregator:
     ) -> int:
         """Count some reports, and return how many there were.
 
+        Parameters
+        ----------
+        reports : reports or bytes
+            The reports, or their wire form.
+        peer : str or int
+            Who sent it, for errors.
+
         Raises
         ------
         PeerError
@@ -87,7 +94,15 @@ class Aggregator:
         return len(reports)
 
     def merge(self, state: State) -> None:
-        """Add the sums of another aggregator of this survey; `PeerError` if it is of another."""
+        """Add the sums of another aggregator of this survey; `PeerError` if it is of another.
+
+        Raises
+        ------
+        PeerError
+            If it is of another survey.
+        UsageError
+            If it is no such thing.
+        """
         if not isinstance(state, State):
             raise UsageError("state", type(state).__name__, "a State")
         flaw = "" if state.digest != self._params.digest else self._flaw_of(state)
@@ -104,6 +119,15 @@ class Aggregator:
         cls, params: Params, data: bytes | bytearray | memoryview, *, peer: str = "aggregator"
     ) -> Aggregator:
         """Return an aggregator with the sums that :meth:`dump_state` wrote; trusts nothing.
+
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        peer : str or int
+            Who sent it, for errors.
 
         Raises
         ------

@@ -129,6 +129,11 @@ def mse_theory(params: Params, n: int, frequencies: list[Vector]) -> float:
         Number of respondents.
     frequencies : list of (k,) float arrays
         Each attribute's true frequencies.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     _check_params(params)
     if not isinstance(frequencies, list | tuple) or len(frequencies) != params.d:

@@ -69,6 +69,11 @@ class TupleReports:
     def concatenate(batches: Iterable[TupleReports]) -> TupleReports:
         """Return one batch of the reports of several.
 
+        Parameters
+        ----------
+        batches : iterable of reports
+            Batches of one configuration.
+
         Raises
         ------
         UsageError
@@ -110,6 +115,17 @@ class TupleReports:
         round: str = "reports",
     ) -> TupleReports:
         """Read the wire form of reports of one survey; trusts nothing.
+
+        Parameters
+        ----------
+        data : bytes or bytearray or memoryview
+            What was written; nothing in it is trusted.
+        params : Params
+            The parameters that all parties agreed on.
+        peer : str or int
+            Who sent it, for errors.
+        round : str
+            What it is for, for errors.
 
         Raises
         ------

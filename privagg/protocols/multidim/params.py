@@ -261,7 +261,18 @@ class Params:
 
     @classmethod
     def from_description(cls, table: Mapping[str, Any]) -> Params:
-        """Build what :meth:`describe` described; `UsageError` if a key is missing or refused."""
+        """Build what :meth:`describe` described; `UsageError` if a key is missing or refused.
+
+        Parameters
+        ----------
+        table : mapping of str
+            As written.
+
+        Raises
+        ------
+        UsageError
+            If a key is missing, or a value refused.
+        """
         try:
             attributes = {
                 one["name"]: domain_from(one["domain"], f"attributes.{one['name']}")

@@ -151,6 +151,20 @@ class Priors:
 
         `epsilon` is what a report of that survey cost its respondent. Who answers both surveys
         spends both.
+
+        Parameters
+        ----------
+        estimates : mapping of str to Estimate
+            By attribute.
+        epsilon : float
+            What the earlier survey cost.
+        floor : float
+            Above 0, up to 1; see the class.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
         """
         if not isinstance(estimates, Mapping) or not all(
             isinstance(one, Estimate) for one in estimates.values()
@@ -161,7 +175,18 @@ class Priors:
         return cls.of(found, floor=floor, epsilon=epsilon, trust="local")
 
     def check(self, domains: Sequence[Domain]) -> None:
-        """Raise `UsageError` unless there is a prior of the right size for each attribute."""
+        """Raise `UsageError` unless there is a prior of the right size for each attribute.
+
+        Parameters
+        ----------
+        domains : sequence of Domain
+            The attributes'.
+
+        Raises
+        ------
+        UsageError
+            If there is not.
+        """
         sizes = [one.size for one in self.fakes]
         needed = [one.size for one in domains]
         if sizes != needed:
@@ -178,7 +203,18 @@ class Priors:
 
     @classmethod
     def from_description(cls, table: Mapping[str, Any]) -> Priors:
-        """Build what :meth:`describe` described; `UsageError` if it is none."""
+        """Build what :meth:`describe` described; `UsageError` if it is none.
+
+        Parameters
+        ----------
+        table : mapping of str
+            As written.
+
+        Raises
+        ------
+        UsageError
+            If a key is missing, or a value refused.
+        """
         try:
             fakes = tuple(np.array(one, np.uint64) for one in table["fakes"])
             found = cls(fakes, table["floor"], table["epsilon"], table["trust"])

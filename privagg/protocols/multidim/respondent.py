@@ -84,6 +84,11 @@ class Respondent:
     def report(self, values: Mapping[str, Any]) -> TupleReports:
         """Return the report of one tuple: a value for each attribute.
 
+        Parameters
+        ----------
+        values : mapping of str to value
+            A value for each attribute.
+
         Raises
         ------
         UsageError

@@ -57,6 +57,10 @@ def run(
     progress : callable
         Called with a phase, how much of it is done, and of how much.
 
+    Returns
+    -------
+    Result
+
     Raises
     ------
     UsageError

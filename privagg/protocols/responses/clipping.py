@@ -120,7 +120,7 @@ def unclipped(
     ----------
     sums : (m,) array
         Of random bags: rows of a bag are independent.
-    sizes : (m,) array
+    sizes : (m,) int64 array
     ends : (float, float)
         The range.
     noise : float

@@ -208,7 +208,13 @@ class AggregateRegressor(RegressorMixin, _Aggregate):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Reals:  # noqa: N803
-        """Return the mean responses of rows; (n,)."""
+        """Return the mean responses of rows; (n,).
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        """
         linear = self._linear(X)
         if self.family == "poisson":
             linear = Poisson().mean(linear)
@@ -305,12 +311,24 @@ class AggregateClassifier(ClassifierMixin, _Aggregate):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Reals:  # noqa: N803
-        """Return the logits: (n,) of the second of two classes, else (n, c)."""
+        """Return the logits: (n,) of the second of two classes, else (n, c).
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        """
         linear = self._linear(X)
         return linear[:, 0] if linear.shape[1] == 1 else linear
 
     def predict_proba(self, X: Any) -> Reals:  # noqa: N803
-        """Return the probabilities of the classes; (n, c)."""
+        """Return the probabilities of the classes; (n, c).
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        """
         linear = self._linear(X)
         if linear.shape[1] == 1:
             second = Binary().mean(linear)
@@ -318,7 +336,17 @@ class AggregateClassifier(ClassifierMixin, _Aggregate):  # type: ignore[misc]
         return Categorical().mean(linear)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the likeliest class of each row."""
+        """Return the likeliest class of each row.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+
+        Returns
+        -------
+        (n,) array
+        """
         numbers = np.argmax(self.predict_proba(X), axis=1)
         found: NDArray[Any] = self.classes_[numbers]
         return found

@@ -114,6 +114,11 @@ def fit_family(
     tolerance : float
         The largest component of the gradient to end with.
 
+    Returns
+    -------
+    Fit
+        The minimum, and how it was reached.
+
     Raises
     ------
     UsageError

@@ -79,6 +79,17 @@ class Graph:
     def of(cls, rows: int, pairs: Any, similarity: Any, scale: float = 1.0) -> Graph:
         """Return the graph of undirected pairs; of a pair that comes twice the first counts.
 
+        Parameters
+        ----------
+        rows : int
+            How many vertices.
+        pairs : (m, 2) array of integers
+            Ends of the edges.
+        similarity : (m,) array of floats
+            Of each pair; the larger the nearer.
+        scale : float
+            Factor of all similarities.
+
         Raises
         ------
         UsageError
@@ -118,6 +129,11 @@ class Graph:
         neighbors : int
         metric : str
             As in scikit-learn's NearestNeighbors.
+
+        Raises
+        ------
+        UsageError
+            If an argument is not as described.
         """
         from sklearn.neighbors import NearestNeighbors
 
@@ -316,7 +332,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Reals:  # noqa: N803
-        """Return the probabilities of both classes; (n, 2)."""
+        """Return the probabilities of both classes; (n, 2).
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        """
         from sklearn.neighbors import NearestNeighbors
 
         check_is_fitted(self)
@@ -329,7 +351,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.stack([1 - one, one], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the more probable class of each row."""
+        """Return the more probable class of each row.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+
+        Returns
+        -------
+        (n,) array
+        """
         chosen = (self.predict_proba(X)[:, 1] > 0.5).astype(np.intp)
         found: NDArray[Any] = self.classes_[chosen]
         return found

@@ -49,7 +49,13 @@ class Grouped:
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def means(self, values: Reals) -> Reals:
-        """Return the means over the bags of an array whose rows are those of :attr:`rows`."""
+        """Return the means over the bags of an array whose rows are those of :attr:`rows`.
+
+        Parameters
+        ----------
+        values : (rows, ...) float array
+            A value for each row.
+        """
         sums = np.add.reduceat(values, self.starts, axis=0)
         found: Reals = sums / self.sizes[:, None]
         return found
@@ -62,29 +68,78 @@ class Family(ABC):
 
     @abstractmethod
     def mean(self, z: Reals) -> Reals:
-        """Return the mean response of rows with these linear predictors."""
+        """Return the mean response of rows with these linear predictors.
+
+        Parameters
+        ----------
+        z : (n, c) float array
+            Linear predictors of the rows.
+        """
 
     @abstractmethod
     def loss(self, target: Reals, mean: Reals) -> Reals:
-        """Return the loss of each row; (n,)."""
+        """Return the loss of each row; (n,).
+
+        Parameters
+        ----------
+        target : (n, c) float array
+            Responses.
+        mean : (n, c) float array
+            Means that the predictors give.
+        """
 
     @abstractmethod
     def slope(self, target: Reals, mean: Reals) -> Reals:
-        """Return the derivative of the loss by the mean; (n, c)."""
+        """Return the derivative of the loss by the mean; (n, c).
+
+        Parameters
+        ----------
+        target : (n, c) float array
+            Responses.
+        mean : (n, c) float array
+            Means that the predictors give.
+        """
 
     @abstractmethod
     def pull(self, mean: Reals, slope: Reals) -> Reals:
-        """Return a derivative by the linear predictor from one by the mean; (n, c)."""
+        """Return a derivative by the linear predictor from one by the mean; (n, c).
+
+        Parameters
+        ----------
+        mean : (n, c) float array
+            Means that the predictors give.
+        slope : (n, c) float array
+            Derivatives by the mean.
+        """
 
     @abstractmethod
     def instance(self, target: Reals, z: Reals, mean: Reals) -> tuple[Reals, Reals]:
         """Return loss and derivative by the linear predictor of single rows, without overflow.
 
         Targets may lie outside the range of responses: EasyLLP's do.
+
+        Parameters
+        ----------
+        target : (n, c) float array
+            Responses.
+        z : (n, c) float array
+            Linear predictors of the rows.
+        mean : (n, c) float array
+            Means that the predictors give.
         """
 
     def bag_level(self, grouped: Grouped, target: Reals, mean: Reals) -> tuple[float, Reals]:
-        """Return the bag-level loss, and its derivative by the linear predictors."""
+        """Return the bag-level loss, and its derivative by the linear predictors.
+
+        Parameters
+        ----------
+        grouped : Grouped
+            Rows by bags.
+        target : (m, c) float array
+            Responses of the bags.
+        mean : (n, c) float array
+            Means that the predictors give.
+        """
         of_bags = grouped.means(mean)
         value = float(self.loss(target, of_bags) @ grouped.sizes) / grouped.rows.size
         slope = self.slope(target, of_bags)[grouped.of]

@@ -120,6 +120,10 @@ def forecast(
     entropy : Entropy
         Of that run.
 
+    Returns
+    -------
+    Forecast
+
     Raises
     ------
     UsageError

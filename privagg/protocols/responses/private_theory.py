@@ -45,7 +45,15 @@ class Clipped:
 
     @classmethod
     def at(cls, bound: float, snr: float) -> Clipped:
-        """Return it for a bound; infinity clips nothing."""
+        """Return it for a bound; infinity clips nothing.
+
+        Parameters
+        ----------
+        bound : float
+            Responses are clipped to its negative and itself.
+        snr : float
+            Signal to noise: variance of the linear part over that of the rest.
+        """
         noise = 1 / snr
         if math.isinf(bound):
             return cls(bound, 1.0, noise)
@@ -59,7 +67,15 @@ class Clipped:
 
 
 def laplace_noise(bound: float, epsilon: float) -> float:
-    """Return the variance c of Laplace noise on a bag's sum of responses within [-B, B]."""
+    """Return the variance c of Laplace noise on a bag's sum of responses within [-B, B].
+
+    Parameters
+    ----------
+    bound : float
+        B.
+    epsilon : float
+        Above 0.
+    """
     return 8 * bound * bound / (epsilon * epsilon)
 
 

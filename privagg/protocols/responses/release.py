@@ -131,6 +131,11 @@ class Curator:
     ----------
     clipped : int
         How many responses were beyond the range. It depends on single responses: it stays here.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, release: Release, bags: Bags, entropy: Entropy = OS) -> None:
@@ -267,6 +272,13 @@ class Curator:
 def check_classes(values: NDArray[Any], classes: int) -> None:
     """Require class numbers below `classes`.
 
+    Parameters
+    ----------
+    values : (n,) integer array
+        What should be class numbers.
+    classes : int
+        How many classes.
+
     Raises
     ------
     UsageError
@@ -278,6 +290,17 @@ def check_classes(values: NDArray[Any], classes: int) -> None:
 
 def check_responses(responses: Any, rows: int) -> NDArray[Any]:
     """Return a finite number for each row.
+
+    Parameters
+    ----------
+    responses : (n,) column of numbers
+        The rows' responses.
+    rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    (n,) array
 
     Raises
     ------

@@ -44,11 +44,33 @@ class Noise(Protocol):
         """Its variance, in squared steps."""
 
     def sample(self, count: int, draws: Draws) -> NDArray[np.int64]:
-        """Return that many independent numbers."""
+        """Return that many independent numbers.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        draws : Draws
+            Uniform words.
+
+        Returns
+        -------
+        (count,) int64 array
+        """
 
 
 def steps_for(epsilon: float, delta: float, moved: int) -> int:
-    """Return how many steps to divide a range into, so that rounding is small beside the noise."""
+    """Return how many steps to divide a range into, so that rounding is small beside the noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the release.
+    delta : float
+        From 0 to below 1.
+    moved : int
+        How many sums one row's change can move.
+    """
     if delta == 0:
         most = LARGEST_SCALE * epsilon / moved
     else:
@@ -58,6 +80,15 @@ def steps_for(epsilon: float, delta: float, moved: int) -> int:
 
 def laplace_noise(epsilon: float, steps: int, moved: int) -> Noise:
     """Return the noise with which `moved` sums that move by up to `steps` each have epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    steps : int
+        How many steps the range has.
+    moved : int
+        How many sums one row's change can move.
 
     Raises
     ------
@@ -73,6 +104,17 @@ def laplace_noise(epsilon: float, steps: int, moved: int) -> Noise:
 
 def gaussian_noise(epsilon: float, delta: float, steps: int, moved: int) -> tuple[Noise, float]:
     """Return discrete Gaussian noise for epsilon and delta, and the delta that it has.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        From 0 to below 1.
+    steps : int
+        How many steps the range has.
+    moved : int
+        How many sums one row's change can move.
 
     Raises
     ------

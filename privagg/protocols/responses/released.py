@@ -163,6 +163,11 @@ class Released:
     def read(cls, path: str | Path) -> Released:
         """Read what :meth:`write` wrote.
 
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
         Raises
         ------
         UsageError

@@ -53,6 +53,11 @@ class CriteoTables:
     def codes(self, hashed: Any) -> NDArray[np.int32]:
         """Return the numbers of rows of hashes; (n, f).
 
+        Parameters
+        ----------
+        hashed : (n, f) array of int64
+            Hashes of the features.
+
         Raises
         ------
         UsageError
@@ -129,6 +134,13 @@ def read_criteo_rows(
     path: str | Path, *, label: str = "click"
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Read labelled rows; return their hashes, (n, f), and labels, (n,).
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    label : str
+        The column of labels.
 
     Raises
     ------

@@ -32,6 +32,13 @@ def nllh(labels: Any, probability: Any) -> float:
 
     0 is what the mean label alone reaches, 1 is perfect; it may be negative.
 
+    Parameters
+    ----------
+    labels : (n,) array of 0 and 1
+        Whether each was clicked.
+    probability : (n,) array of floats
+        What was predicted.
+
     Raises
     ------
     UsageError
@@ -68,6 +75,11 @@ class AggregateLogistic:
     prior : float
         How many displays of the mean rate are added to each cell.
     iterations : int
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, ridge: float = 400.0, prior: float = 5.0, iterations: int = 200) -> None:
@@ -77,6 +89,18 @@ class AggregateLogistic:
 
     def fit(self, tables: Tables, codes: Any) -> AggregateLogistic:
         """Fit to tables, with the features of displays that need not be those of the tables.
+
+        Parameters
+        ----------
+        tables : Tables
+            The released tables.
+        codes : (n, f) array of integers
+            Features of the displays.
+
+        Returns
+        -------
+        itself
+            Fitted.
 
         Raises
         ------
@@ -124,7 +148,13 @@ class AggregateLogistic:
         return self
 
     def predict(self, codes: Any) -> Reals:
-        """Return the probability of a click for each display."""
+        """Return the probability of a click for each display.
+
+        Parameters
+        ----------
+        codes : (n, f) array of integers
+            Features of the displays.
+        """
         check_fitted(self)
         z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
         found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
@@ -144,7 +174,13 @@ class NaiveBayes:
         self.prior = positive("prior", prior)
 
     def fit(self, tables: Tables) -> NaiveBayes:
-        """Fit to the tables of single features."""
+        """Fit to the tables of single features.
+
+        Returns
+        -------
+        itself
+            Fitted.
+        """
         mean = check_tables(tables).share()
         self.layout = Layout(tables.layout.cardinalities, pairs=False)
         cells = self.layout.cells
@@ -154,7 +190,13 @@ class NaiveBayes:
         return self
 
     def predict(self, codes: Any) -> Reals:
-        """Return the probability of a click for each display."""
+        """Return the probability of a click for each display.
+
+        Parameters
+        ----------
+        codes : (n, f) array of integers
+            Features of the displays.
+        """
         check_fitted(self)
         z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
         found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
@@ -170,6 +212,11 @@ class Boosting:
         How many displays of the mean rate are added to each cell.
     seed : int
         Of scikit-learn's histogram gradient boosting, which stops early by a fifth of the rows.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, prior: float = 50.0, seed: int = 0) -> None:
@@ -178,6 +225,20 @@ class Boosting:
 
     def fit(self, tables: Tables, codes: Any, labels: Any) -> Boosting:
         """Fit to tables and a few labelled displays.
+
+        Parameters
+        ----------
+        tables : Tables
+            The released tables.
+        codes : (n, f) array of integers
+            Features of the displays.
+        labels : (n,) array of 0 and 1
+            Whether each was clicked.
+
+        Returns
+        -------
+        itself
+            Fitted.
 
         Raises
         ------
@@ -214,7 +275,13 @@ class Boosting:
         return self
 
     def predict(self, codes: Any) -> Reals:
-        """Return the probability of a click for each display."""
+        """Return the probability of a click for each display.
+
+        Parameters
+        ----------
+        codes : (n, f) array of integers
+            Features of the displays.
+        """
         check_fitted(self)
         found: Reals = self.model.predict_proba(self._encoded(codes))[:, 1]
         return found
@@ -225,13 +292,39 @@ class Boosting:
 
 
 def check_fitted(model: Any) -> None:
-    """Refuse to predict before :meth:`fit`."""
+    """Refuse to predict before :meth:`fit`.
+
+    Parameters
+    ----------
+    model : object
+        A learner.
+
+    Raises
+    ------
+    UsageError
+        If it is not fitted.
+    """
     if not hasattr(model, "layout"):
         raise UsageError("predict", "a model without fit", "fit(tables, ...) first")
 
 
 def positive(name: str, value: Any, or_zero: bool = False) -> float:
-    """Return a finite number above 0, or from 0."""
+    """Return a finite number above 0, or from 0.
+
+    Parameters
+    ----------
+    name : str
+        What to call it in errors.
+    value : number
+        What was given.
+    or_zero : bool
+        Whether 0 is allowed.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
+    """
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not (0 < value < math.inf or (or_zero and value == 0)):
         raise UsageError(name, value, "a finite number, " + ("from 0" if or_zero else "above 0"))

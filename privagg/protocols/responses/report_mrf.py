@@ -53,6 +53,11 @@ class MarkovRandomField:
     bias : float
     codes : (chains, f) int32 array
         The displays simulated last.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(
@@ -71,6 +76,11 @@ class MarkovRandomField:
 
     def fit(self, tables: Tables) -> MarkovRandomField:
         """Fit to tables.
+
+        Returns
+        -------
+        itself
+            Fitted.
 
         Raises
         ------
@@ -122,7 +132,13 @@ class MarkovRandomField:
         return self
 
     def predict(self, codes: Any) -> Reals:
-        """Return the probability of a click for each display."""
+        """Return the probability of a click for each display.
+
+        Parameters
+        ----------
+        codes : (n, f) array of integers
+            Features of the displays.
+        """
         check_fitted(self)
         return _sigmoid(self.theta[self.layout.index(codes)].sum(axis=1) + self.bias)
 

@@ -61,7 +61,15 @@ def check_noise(kind: str, scale: float) -> None:
 
 
 def noise_variance(kind: str, scale: float) -> float:
-    """Return the variance; of Gaussian noise its parameter, which it is but for small scales."""
+    """Return the variance; of Gaussian noise its parameter, which it is but for small scales.
+
+    Parameters
+    ----------
+    kind : str
+        Of noise.
+    scale : float
+        The law's own parameter.
+    """
     if kind == "none":
         return 0.0
     if kind == "discrete-gaussian":

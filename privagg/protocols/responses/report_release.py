@@ -117,7 +117,13 @@ class ReportParams:
         return ""
 
     def noise_epsilon(self, delta: float = 0.0) -> float:
-        """Return what epsilon the noise would have if no cell were left out by its true count."""
+        """Return what epsilon the noise would have if no cell were left out by its true count.
+
+        Parameters
+        ----------
+        delta : float
+            From 0 to below 1.
+        """
         return noise_epsilon(self.noise, self.scale, self.moved, self.unit, delta)
 
     def epsilon(self, delta: float = 0.0) -> float:
@@ -136,7 +142,13 @@ class ReportParams:
         return math.inf if self.void else self.noise_epsilon(delta)
 
     def guarantee(self, delta: float = 0.0) -> str:
-        """Return the guarantee in words."""
+        """Return the guarantee in words.
+
+        Parameters
+        ----------
+        delta : float
+            From 0 to below 1.
+        """
         if self.void:
             return f"no differential privacy: {self.void}"
         amount = f"{self.epsilon(delta):.4g}"
@@ -163,7 +175,13 @@ class Report:
     insecure: bool
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """Return epsilon of the release, infinite where a seed made its noise."""
+        """Return epsilon of the release, infinite where a seed made its noise.
+
+        Parameters
+        ----------
+        delta : float
+            From 0 to below 1.
+        """
         return math.inf if self.insecure else self.params.epsilon(delta)
 
     def __repr__(self) -> str:

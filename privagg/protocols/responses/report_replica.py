@@ -100,6 +100,13 @@ class Gap:
 def score(setting: Setting, seed: int) -> dict[str, float]:
     """Return the NLLH of every method on one world.
 
+    Parameters
+    ----------
+    setting : Setting
+        How the attacks are run.
+    seed : int
+        Chooses the world.
+
     Raises
     ------
     UsageError
@@ -147,6 +154,11 @@ def score(setting: Setting, seed: int) -> dict[str, float]:
 
 def gaps(scores: Sequence[dict[str, float]]) -> list[Gap]:
     """Return the gap between each method and the next one, best first by the mean over seeds.
+
+    Parameters
+    ----------
+    scores : sequence of dict of str to float
+        Of each world, a score by method.
 
     Raises
     ------

@@ -3,6 +3,8 @@
 A display has a hidden class; features are Zipf-distributed, in an order that depends on the class,
 with their cardinalities spread evenly on a logarithmic scale. The click's log odds add effects of
 single values and of pairs of values. Nothing of it is fitted to any real log.
+
+Source of the setting: the AdKDD'21 challenge of Criteo, 2021; no number is taken from it.
 """
 
 from __future__ import annotations

@@ -58,6 +58,10 @@ def release_securely(
     entropy : Entropy
         Of the noise; a seeded one makes it known.
 
+    Returns
+    -------
+    Released
+
     Raises
     ------
     UsageError

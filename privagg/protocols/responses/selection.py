@@ -43,6 +43,15 @@ _RIDGES = tuple(10.0**power for power in (-5, -4, -3.5, -3, -2.5, -2, -1.5, -1, 
 def fold_bags(bags: Bags, folds: int, entropy: Entropy = OS) -> NDArray[np.int32]:
     """Return a fold for each bag, at random and of equal sizes; (m,).
 
+    Parameters
+    ----------
+    bags : Bags, or (n,) column of ids
+        Which rows are in a bag.
+    folds : int
+        How many.
+    entropy : Entropy
+        Where randomness comes from: the operating system, unless it is to be repeatable.
+
     Raises
     ------
     UsageError
@@ -104,6 +113,20 @@ class AggregateCV(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, bags: Any, responses: Any = None) -> AggregateCV:  # noqa: N803
         """Choose, and fit to all bags; arguments as of the estimator.
 
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        bags : Bags, or (n,) column of ids
+            As for the estimator.
+        responses : mapping or array
+            As for the estimator.
+
+        Returns
+        -------
+        itself
+            Fitted.
+
         Raises
         ------
         UsageError
@@ -144,19 +167,43 @@ class AggregateCV(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the chosen estimator's predictions."""
+        """Return the chosen estimator's predictions.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+
+        Returns
+        -------
+        (n,) array
+        """
         check_is_fitted(self, "best_estimator_")
         found: NDArray[Any] = self.best_estimator_.predict(X)
         return found
 
     def predict_proba(self, X: Any) -> Reals:  # noqa: N803
-        """Return the chosen classifier's probabilities."""
+        """Return the chosen classifier's probabilities.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        """
         check_is_fitted(self, "best_estimator_")
         found: Reals = self.best_estimator_.predict_proba(X)
         return found
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
-        """Return the chosen estimator's score on rows with their own responses."""
+        """Return the chosen estimator's score on rows with their own responses.
+
+        Parameters
+        ----------
+        X : (n, p) array
+            Features, a row in each.
+        y : (n,) column
+            Responses of those rows.
+        """
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y))
 

@@ -57,6 +57,11 @@ class Setting:
         for classes linear where there is noise.
     test : float
         The part of rows that are held out.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     bag_size: int
@@ -162,6 +167,10 @@ def simulate(
         What the table is called.
     seed : int, optional
         Makes it repeatable, and the noise known.
+
+    Returns
+    -------
+    Outcome
 
     Raises
     ------

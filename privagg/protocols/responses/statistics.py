@@ -83,7 +83,7 @@ class Statistics:
             X'X over the bags' rows.
         sums : (m, p) array
             The bags' sums of features.
-        sizes : (m,) array
+        sizes : (m,) int64 array
             Their numbers of rows.
         responses : (m, c) array
             Their sums of responses.

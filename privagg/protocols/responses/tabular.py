@@ -55,6 +55,13 @@ def target_of(columns: Mapping[str, Any], name: str) -> tuple[NDArray[Any], int]
 
     Text, booleans, and numbers of which there are two are classes, numbered in sorted order.
 
+    Parameters
+    ----------
+    columns : mapping of str to column
+        The table.
+    name : str
+        Of the target.
+
     Raises
     ------
     UsageError

@@ -20,6 +20,13 @@ Reals = NDArray[np.float64]
 def as_bags(bags: Any, rows: int) -> Bags:
     """Return `bags` as Bags: they may be it already, or be a column of ids.
 
+    Parameters
+    ----------
+    bags : Bags, or (n,) column of ids
+        Which rows are in a bag.
+    rows : int
+        How many rows there must be.
+
     Raises
     ------
     UsageError
@@ -83,6 +90,15 @@ def easy_targets(target: Reals, sizes: NDArray[np.int64], prior: Reals) -> Reals
     without a ridge.
 
     Source: Busa-Fekete et al., NeurIPS 2023 (arXiv 2302.03115), averaged over the bag's rows.
+
+    Parameters
+    ----------
+    target : (m, c) float array
+        Responses of the bags.
+    sizes : (m,) int64 array
+        Rows in each bag.
+    prior : (c,) float array
+        The mean response.
     """
     found: Reals = sizes[:, None] * (target - prior) + prior
     return found

@@ -66,11 +66,23 @@ class Moments:
     kept: float
 
     def risk(self, snr: float) -> float:
-        """Return the excess risk as a multiple of r^2."""
+        """Return the excess risk as a multiple of r^2.
+
+        Parameters
+        ----------
+        snr : float
+            Signal to noise: variance of the linear part over that of the rest.
+        """
         return self.bias + self.variance / snr
 
     def scaled(self, factor: float) -> Moments:
-        """Return those of the estimate times a factor."""
+        """Return those of the estimate times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            What it is multiplied by.
+        """
         power = self.bias - 1 + 2 * self.kept  # E|estimate|^2 / r^2 without noise
         bias = factor * factor * power - 2 * factor * self.kept + 1
         return Moments(bias, factor * factor * self.variance, factor * self.kept)

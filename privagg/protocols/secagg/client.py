@@ -7,7 +7,7 @@ graph), by one implementation: the graph only decides who a client's peers are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,18 +115,12 @@ class Client(OrderedParty):
         """What this client has done so far."""
         return self._memory.state
 
-    @property
-    def index(self) -> int | None:
-        """Index of this client in the round, once the server has said it."""
-        return self._memory.index
-
-    @property
-    def clipped(self) -> int:
-        """How many coordinates of the own input lay outside the clip; never sent to anyone."""
-        return self._memory.clipped
-
     def advertise_keys(self, start: Start) -> AdvertiseKeys:
         """Round 0: make the key pairs c and s from fresh seeds and advertise the public keys.
+
+        Returns
+        -------
+        AdvertiseKeys
 
         Raises
         ------
@@ -142,8 +136,7 @@ class Client(OrderedParty):
             identities = b"" if roster is None or not params.signed else roster.digest()
             context = derivations.context(params, start.session, start.round_number, identities)
             checks.same_round(start, context[: layout.TAG_BYTES])
-            memory.index = start.client
-            memory.context = context
+            memory.index, memory.context = start.client, context
             memory.cipher_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.mask_seed = self._entropy.take(derivations.SEED_BYTES)
             memory.self_seed = self._entropy.take(derivations.SEED_BYTES)
@@ -161,6 +154,10 @@ class Client(OrderedParty):
 
     def commit_graph(self, request: GraphRequest) -> GraphCommitment:
         """Commit-graph (semi-malicious): with the keys fixed, commit to a part of the graph's seed.
+
+        Returns
+        -------
+        GraphCommitment
 
         Raises
         ------
@@ -184,6 +181,10 @@ class Client(OrderedParty):
     def reveal_graph(self, challenge: GraphChallenge) -> GraphReveal:
         """Reveal-graph (semi-malicious): with all commitments fixed, open this client's.
 
+        Returns
+        -------
+        GraphReveal
+
         Raises
         ------
         PeerError
@@ -204,6 +205,10 @@ class Client(OrderedParty):
 
     def share_keys(self, roster: KeyRoster) -> ShareKeys:
         """Round 1: check the roster, then share the seeds of s and of the self mask, encrypted.
+
+        Returns
+        -------
+        ShareKeys
 
         Raises
         ------
@@ -261,7 +266,7 @@ class Client(OrderedParty):
         ----------
         bundle : ShareBundle
             The ciphertexts that the server relays; they define U2.
-        vector : (dim,) array
+        vector : (dim,) array of numbers
             This client's numbers, as ``params.encoding`` declares them.
         weight : int
             This client's weight, 0 to ``max_weight``, where the round is weighted.
@@ -272,6 +277,10 @@ class Client(OrderedParty):
         out : (MaskedInput.size(params),) uint8 array, optional
             Receives the encoded message, tile by tile, so that neither `vector` nor the message
             need fit in memory: both may be memory maps. After an error its bytes must not be sent.
+
+        Returns
+        -------
+        MaskedInput
 
         Raises
         ------
@@ -335,6 +344,10 @@ class Client(OrderedParty):
     def consistency_check(self, survivors: SurvivorSet) -> ConsistencySignature:
         """Round 3 (where messages are signed): sign what the server shows of who survived.
 
+        Returns
+        -------
+        ConsistencySignature
+
         Raises
         ------
         PeerError
@@ -360,6 +373,10 @@ class Client(OrderedParty):
         message : SurvivorSet or SignatureSet
             The survivor set; where messages are signed, who signed it (complete graph), or which
             neighbours signed that they were told this client survived (sparse graph).
+
+        Returns
+        -------
+        UnmaskShares
 
         Raises
         ------
@@ -394,14 +411,6 @@ class Client(OrderedParty):
                 UnmaskShares(tag=self._tag, shares=chosen[holders], missing=~given[holders]),
             )
 
-    def delivered(self) -> None:
-        """Release the last reply: the transport says that the server has it.
-
-        A vector's memory is held no longer than needed. A later request for the same reply is an
-        error.
-        """
-        self._memory.reply = None
-
     def dump_state(self) -> bytes:
         """Return the whole state, **secrets included**, so that another process can go on.
 
@@ -431,12 +440,6 @@ class Client(OrderedParty):
         client = cls(params, policy, identity=identity, entropy=entropy)
         client._memory = load(state, params)
         return client
-
-    def __repr__(self) -> str:
-        return f"Client(index={self.index}, state={self.state.value!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
 
     def _sign(self, statement: bytes) -> bytes:
         return b"" if self._identity is None else self._identity.sign(statement)

@@ -6,7 +6,7 @@ to the parameters; nothing else (``pickle``, ``repr``, ``copy``) gives them out.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privagg import sharing
 from privagg.errors import PeerError, UsageError
+from privagg.protocols._common.memory import SecretMemory
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.client_state_checks import check_memory
 from privagg.protocols.secagg.messages import Message
@@ -25,11 +26,13 @@ __all__ = ["ClientMemory", "dump", "load"]
 _FORMAT = "privagg secagg client state, secret, version 1"
 
 
-class ClientMemory:
+class ClientMemory(SecretMemory):
     """A client's state: plain attributes, all secrets of the client among them."""
 
+    _states = ClientState
+
     def __init__(self) -> None:
-        self.state = ClientState.IDLE
+        self.state: ClientState = ClientState.IDLE
         self.index: int | None = None
         self.context = b""
         self.cipher_seed = b""
@@ -57,13 +60,6 @@ class ClientMemory:
         self.places: NDArray[np.uint32] = np.zeros(0, np.uint32)
 
     @property
-    def own_index(self) -> int:
-        """The client's index; it has one from its first message on."""
-        if self.index is None:
-            raise UsageError("client", "no index yet", "a client that has advertised its keys")
-        return self.index
-
-    @property
     def bound(self) -> tuple[bytes, bytes, bytes]:
         """Context, roster digest and model digest: what signatures over views are bound to."""
         return self.context, self.roster, self.model
@@ -85,20 +81,6 @@ class ClientMemory:
     def forget_shares(self) -> None:
         """Drop the peers' shares once one of each was given: the other kind must never follow."""
         self.held = np.zeros((0, 2, sharing.LIMBS), np.uint64)
-
-    @classmethod
-    def aborted(cls, index: int | None) -> ClientMemory:
-        """Return the memory of a client that gave up: no secret, only the index for messages."""
-        memory = cls()
-        memory.index = index
-        memory.state = ClientState.ABORTED
-        return memory
-
-    def __repr__(self) -> str:
-        return "ClientMemory(secret)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client's memory holds secrets and cannot be pickled: use dump_state()")
 
 
 _ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {

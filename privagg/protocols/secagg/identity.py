@@ -107,7 +107,13 @@ class Roster:
         return keys.digest(b"privagg identities", *self._identities)
 
     def save(self, path: str | Path) -> None:
-        """Write the roster as JSON, whole or not at all: public keys only, one per line."""
+        """Write the roster as JSON, whole or not at all: public keys only, one per line.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        """
         lines = ",\n    ".join(f'"{identity.hex()}"' for identity in self._identities)
         text = f'{{\n  "format": "{_FORMAT}",\n  "identities": [\n    {lines}\n  ]\n}}\n'
         write_file(path, text.encode("ascii"))
@@ -115,6 +121,11 @@ class Roster:
     @classmethod
     def load(cls, path: str | Path) -> Roster:
         """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
 
         Raises
         ------

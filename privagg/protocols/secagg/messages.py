@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from privagg import keys, sharing, wire
 from privagg.errors import UsageError
 from privagg.protocols._common import framing
+from privagg.protocols._common.invitation import Invitation
 from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.layout import (
@@ -33,7 +34,6 @@ from privagg.protocols.secagg.layout import (
     FIELD_BITS,
     HEADER_BYTES,
     KINDS,
-    SESSION_BYTES,
     TAG_BYTES,
     Message,
     read_flags,
@@ -72,33 +72,11 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Start(Message):
+class Start(Invitation[Params], Message):
     """Server to client, before round 0: the session, the round and the client's index."""
 
     kind: ClassVar[int] = 1
     round: ClassVar[str] = "advertise-keys"
-    session: bytes
-    round_number: int
-    client: int
-    params_digest: bytes = field(repr=False)
-
-    def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.session).u32(self.round_number).u32(self.client).raw(self.params_digest)
-
-    @classmethod
-    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(
-            tag=tag,
-            session=reader.raw(SESSION_BYTES),
-            round_number=reader.u32(),
-            client=reader.u32(),
-            params_digest=reader.raw(DIGEST_BYTES),
-        )
-
-    @staticmethod
-    def size() -> int:
-        """Return the encoded bytes."""
-        return HEADER_BYTES + SESSION_BYTES + 4 + 4 + DIGEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

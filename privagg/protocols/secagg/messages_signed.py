@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg import wire
+from privagg.protocols._common.invitation import LoneSignature
 from privagg.protocols.secagg import merkle
 from privagg.protocols.secagg.derivations import OPENING_BYTES
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
@@ -40,7 +41,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ConsistencySignature(Message):
+class ConsistencySignature(LoneSignature[Params], Message):
     """Client to server, round 3: a signature over what the client was shown of who survived.
 
     In the complete graph over the sets U2 and U3; in the sparse graph over its view of its
@@ -49,19 +50,6 @@ class ConsistencySignature(Message):
 
     kind: ClassVar[int] = 8
     round: ClassVar[str] = "consistency-check"
-    signature: bytes = field(repr=False)
-
-    def _write(self, writer: wire.Writer) -> None:
-        writer.raw(self.signature)
-
-    @classmethod
-    def _read(cls, reader: wire.Reader, params: Params, *, tag: bytes) -> Self:
-        return cls(tag=tag, signature=reader.raw(SIGNATURE_BYTES))
-
-    @staticmethod
-    def size() -> int:
-        """Return the encoded bytes."""
-        return HEADER_BYTES + SIGNATURE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

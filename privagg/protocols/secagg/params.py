@@ -19,7 +19,12 @@ from privagg._validate import proportion, whole
 from privagg.encoding import Encoding
 from privagg.errors import CapacityError, UsageError
 from privagg.prg import Suite
-from privagg.protocols._common.cohort import check_min_cohort, choice, two_are_honest
+from privagg.protocols._common.cohort import (
+    check_min_cohort,
+    choice,
+    declared_encoding,
+    two_are_honest,
+)
 from privagg.protocols.secagg import thresholds
 from privagg.protocols.secagg.identity import Directory, Roster
 from privagg.protocols.secagg.thresholds import Graph, Threat
@@ -213,20 +218,8 @@ class Params:
         graph = choice("graph", graph, Graph)
         suite = choice("prg", prg, Suite)
         _graph_fits_threat(graph, threat)
-        if weighted != (max_weight is not None):
-            raise UsageError(
-                "max_weight",
-                max_weight,
-                "a whole number with weighted=True, nothing without",
-                "Say the largest weight that a client may have, for example its example count.",
-            )
-        encoding = Encoding(
-            kind="integer" if clip is None else "float",
-            value_bits=value_bits,
-            signed=signed,
-            clip=clip,
-            weighted=weighted,
-            max_weight=1 if max_weight is None else max_weight,
+        encoding = declared_encoding(
+            value_bits, signed=signed, clip=clip, weighted=weighted, max_weight=max_weight
         )
         corrupt_clients = thresholds.corrupted(clients, corrupt)
         if graph is Graph.COMPLETE:
@@ -322,6 +315,11 @@ class Params:
         """Return how many clients could add their largest input before the sum wraps.
 
         Where it is meant to wrap, as many as there may be at all.
+
+        Raises
+        ------
+        CapacityError
+            If no client could.
         """
         if self.encoding.kind == "ring":
             return MAX_CLIENTS
@@ -348,6 +346,11 @@ class Policy:
         The identities of the clients allowed, by index: a :class:`Roster`, its Ed25519 public keys
         (32 bytes each), or another PKI behind the same methods. Required where the threat model has
         signatures; in a semi-honest round only their number is checked.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     min_cohort: int

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from privagg import prg, sharing
 from privagg._validate import whole
+from privagg.protocols._common.bill import PlannedBytes
 from privagg.protocols.secagg import calibration, layout, messages, thresholds
 from privagg.protocols.secagg.identity import SIGNATURE_BYTES
 from privagg.protocols.secagg.params import Params
@@ -29,7 +30,7 @@ NODE_BYTES = 80 + 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(PlannedBytes):
     """The bill of one round.
 
     Attributes
@@ -70,16 +71,6 @@ class Plan:
     cpu_seconds_client: float
     cpu_seconds_server: float
     cpu_seconds_unmasking: float
-
-    @property
-    def bytes_up_per_client(self) -> int:
-        """All bytes that one client sends."""
-        return sum(self.bytes_up.values())
-
-    @property
-    def bytes_down_per_client(self) -> int:
-        """All bytes that one client receives."""
-        return sum(self.bytes_down.values())
 
     def wall_seconds(self, workers: int = 1) -> float:
         """Predict how long :func:`privagg.protocols.secagg.run` takes with a core per worker.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privagg.encoding import Aggregate
+from privagg.protocols._common.bill import CountedBytes, compare
 from privagg.protocols.secagg import tiles
 from privagg.protocols.secagg.params import Params
 from privagg.protocols.secagg.rebuild import Blame
@@ -67,7 +68,7 @@ class Truth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(CountedBytes):
     """The outcome of one round.
 
     Attributes
@@ -139,15 +140,38 @@ class Result:
         blame: tuple[Blame, ...],
         insecure_seed: bool,
     ) -> Result:
-        """Compare the aggregate with the plain sum and put the pieces together."""
-        error = truth.error(aggregate.total)
-        bound = params.encoding.rounding_bound(aggregate.count)
-        # float64 sums of so many terms differ by their own rounding, beside that of the encoding.
-        slack = 0.0
-        if params.encoding.clip is not None:
-            scale = params.encoding.clip * params.encoding.max_weight * aggregate.count
-            slack = 4.0 * aggregate.count * float(np.finfo(np.float64).eps) * scale
-        right = error <= bound + slack and aggregate.weight_total == truth.weight
+        """Compare the aggregate with the plain sum and put the pieces together.
+
+        Parameters
+        ----------
+        params : Params
+            The parameters that all parties agreed on.
+        aggregate : Aggregate
+            What the encoding made of the sum.
+        structure : Structure, optional
+            How the inputs were nested.
+        survivors : dict of str to tuple of int
+            Per round, who answered.
+        truth : Truth
+            The plain sum.
+        up : dict of str to (clients,) int64 array
+            Bytes that each client sent, by round.
+        down : dict of str to (clients,) int64 array
+            Bytes that each received.
+        proofs : dict of int to int
+            Bytes of the graph's proof, by client.
+        seconds : dict
+            Seconds by party and round.
+        blame : tuple of Blame
+            What went wrong, and whose it may be.
+        insecure_seed : bool
+            Whether a seed made the run repeatable.
+
+        Returns
+        -------
+        Result
+        """
+        error, bound, right = compare(params.encoding, aggregate, truth)
         return cls(
             params=params,
             # The round is over: what does not fit a narrow float is not lost, but given in float64.
@@ -163,7 +187,7 @@ class Result:
                 / len(survivors["unmasking"])
             ),
             seconds=seconds,
-            exact=bool(right),
+            exact=right,
             max_error=error,
             error_bound=bound,
             clipped=truth.clipped,
@@ -172,24 +196,10 @@ class Result:
         )
 
     @property
-    def bytes_up_per_client(self) -> float:
-        """Mean encoded bytes that a client which stayed to the end sent."""
-        return self._mean(self.bytes_up)
-
-    @property
-    def bytes_down_per_client(self) -> float:
-        """Mean encoded bytes that a client which stayed to the end received."""
-        return self._mean(self.bytes_down)
-
-    @property
     def expansion(self) -> float:
         """Bytes up and down per client, the graph's proof left out, over its vector's as it is."""
         total = self.bytes_up_per_client + self.bytes_down_per_client
         return (total - self.bytes_graph_proof) / self.params.raw_bytes
-
-    def _mean(self, rounds: dict[str, NDArray[np.int64]]) -> float:
-        stayed = list(self.survivors["unmasking"])
-        return float(sum(per_client[stayed].sum() for per_client in rounds.values()) / len(stayed))
 
 
 def _shaped(structure: Structure | None, vector: NDArray[Any]) -> Any:

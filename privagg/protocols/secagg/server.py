@@ -7,7 +7,7 @@ round with whoever has answered, and :meth:`Server.message_for` gives what each 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from privagg._validate import whole
 from privagg.encoding import Aggregate
 from privagg.entropy import OS, Entropy
-from privagg.errors import PeerError, PrivaggError, UsageError
+from privagg.errors import PrivaggError, UsageError
+from privagg.protocols._common.collecting import CollectingServer
 from privagg.protocols.secagg import client_graph, derivations, layout, tiles
 from privagg.protocols.secagg.arguments import check_model, check_party
 from privagg.protocols.secagg.identity import Directory
@@ -48,7 +49,7 @@ from privagg.protocols.secagg.unmask import Blame, Unmasker
 __all__ = ["Receipt", "Server"]
 
 
-class Server:
+class Server(CollectingServer[Phase, Message, Start, Aggregate]):
     """The server of one round.
 
     It learns the sum over the survivors, who took part, and when; no input. What it is trusted with
@@ -75,7 +76,15 @@ class Server:
         Threads for unmasking. It changes speed only.
     agree, strip : callables, optional
         Work out pairs' seeds and add up masks elsewhere (:mod:`privagg.protocols.secagg.pairing`).
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
+
+    _params: Params
+    _message, _start, _due = Message, Start, SERVER_TABLE
 
     def __init__(
         self,
@@ -100,19 +109,12 @@ class Server:
                 f"{params.threat.value}",
             )
         session = entropy.take(layout.SESSION_BYTES) if session is None else session
-        if not isinstance(session, bytes) or len(session) != layout.SESSION_BYTES:
-            raise UsageError("session", type(session).__name__, "16 bytes")
-        round_number = whole("round_number", round_number, 0, 2**32 - 1)
+        super().__init__(params, SEQUENCES[params.threat], session, round_number)
         workers = whole("workers", workers, 1, 1024)
-        self._params = params
         self._directory = roster if params.signed else None
-        self._session, self._round_number = session, round_number
         self._model, self._workers, self._agree, self._strip = model, workers, agree, strip
         identities = b"" if self._directory is None else self._directory.digest()
-        self._context = derivations.context(params, session, round_number, identities)
-        self._sequence = SEQUENCES[params.threat]
-        self._phase = self._sequence[0]
-        self._here = {phase: np.zeros(params.clients, np.bool_) for phase in self._sequence}
+        self._context = derivations.context(params, session, self._round_number, identities)
         self._store = Store(params)
         self._draw: GraphDraw | None = None
         self._topology: Topology | None = None
@@ -122,100 +124,12 @@ class Server:
         self._accumulator: NDArray[Any] = np.zeros(params.length, params.word)
         self._roster = b""
         self._broadcast: KeyRoster | SignatureSet | None = None
-        self._aggregate: Aggregate | None = None
         self._blame: tuple[Blame, ...] = ()
-
-    @property
-    def phase(self) -> Phase:
-        """The round being collected."""
-        return self._phase
-
-    @property
-    def session(self) -> bytes:
-        """The 16 bytes that name it."""
-        return self._session
 
     @property
     def blame(self) -> tuple[Blame, ...]:
         """Wrong or missing shares that the round survived, and whose they may be."""
         return self._blame
-
-    def alive(self) -> NDArray[np.uint32]:
-        """Return the clients that the round being collected expects an answer from, ascending."""
-        return np.flatnonzero(self._expected()).astype(np.uint32)
-
-    def survivors(self) -> dict[str, tuple[int, ...]]:
-        """Return, per closed round, the clients that answered it (U1, U2, ...)."""
-        return {
-            phase.title: tuple(map(int, np.flatnonzero(here)))
-            for phase, here in self._here.items()
-            if phase.value < self._phase.value
-        }
-
-    def start(self, client: int) -> Start:
-        """Return the invitation of a client, by its index."""
-        client = whole("client", client, 0, self._params.clients - 1)
-        return Start(
-            tag=self._tag,
-            session=self._session,
-            round_number=self._round_number,
-            client=client,
-            params_digest=self._params.digest(),
-        )
-
-    def receive(self, sender: int, message: Message) -> Receipt:
-        """Take a client's message.
-
-        Parameters
-        ----------
-        sender : int
-            Who sent it, as the transport authenticated it.
-        message : Message
-            A decoded message.
-
-        Returns
-        -------
-        Receipt
-            Whether it counts: a repeated or late one does not, and is no one's fault.
-
-        Raises
-        ------
-        PeerError
-            If the sender is not expected to send this, or what it sent is malformed. The round goes
-            on without the message.
-        """
-        due, kind = SERVER_TABLE.get(type(message)), type(message).__name__
-        if not isinstance(message, Message):
-            raise UsageError("message", kind, "a client's message, decoded", "Decode it first.")
-        if isinstance(sender, bool) or not isinstance(sender, int | np.integer):
-            raise UsageError("sender", sender, "a client's index")
-        sender = int(sender)
-        round = message.round
-        if due is None:
-            raise PeerError(sender, round, f"{kind}, which only servers send")
-        if not 0 <= sender < self._params.clients:
-            raise PeerError(sender, round, f"there are only {self._params.clients} clients")
-        if due not in self._here:
-            raise PeerError(sender, round, f"no such round against {self._params.threat.value}")
-        message = message.checked(self._params, peer=sender)
-        if message.tag != self._tag:
-            raise PeerError(
-                sender, round, "the message is of another session, round or configuration"
-            )
-        if self._draw is not None and self._draw.is_late(sender, message):
-            return Receipt.LATE
-        if self._here[due][sender]:
-            return Receipt.REPEATED
-        if due.value < self._phase.value:
-            return Receipt.LATE
-        if due is not self._phase:
-            found = f"{kind} while {self._phase.title} is being collected"
-            raise PeerError(sender, round, found)
-        if not self._expected()[sender]:
-            raise PeerError(sender, round, "this client left in an earlier round")
-        self._take(sender, message)
-        self._here[due][sender] = True
-        return Receipt.ACCEPTED
 
     def close(self) -> Phase:
         """End the round being collected with those who answered, and go to the next.
@@ -269,11 +183,7 @@ class Server:
         UsageError
             If the client left in an earlier round, or the round is over.
         """
-        client, phase = whole("client", client, 0, self._params.clients - 1), self._phase
-        if phase not in self._sequence:
-            raise UsageError("message_for", phase.title, "a round that is not over")
-        if not self._expected()[client]:
-            raise UsageError("client", client, "a client of the round before", "It has left.")
+        client, phase = self._client_of_an_open_round(client), self._phase
         if phase is Phase.ADVERTISE_KEYS:
             return self.start(client)
         if phase is Phase.COMMIT_GRAPH:
@@ -292,28 +202,6 @@ class Server:
         flags, count = here[self._members(client)], int(here.sum())
         return SurvivorSet(tag=self._tag, cohort=count, survivors=flags)
 
-    def result(self) -> Aggregate:
-        """Return the aggregate over the survivors of the masked-input round.
-
-        Raises
-        ------
-        UsageError
-            If the round is not over.
-        """
-        if self._aggregate is None:
-            raise UsageError("result", self._phase.title, "a round that is done", "Close it first.")
-        return self._aggregate
-
-    def __repr__(self) -> str:
-        return f"Server(round={self._phase.title!r}, clients={self._params.clients})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a server's state is of one round and cannot be pickled")
-
-    @property
-    def _tag(self) -> bytes:
-        return self._context[: layout.TAG_BYTES]
-
     @property
     def _graph(self) -> GraphDraw:
         return cast(GraphDraw, self._draw)  # there from the end of round 0 on
@@ -323,17 +211,15 @@ class Server:
         return cast(Topology, self._topology)  # there before shares are asked for
 
     def _expected(self) -> NDArray[np.bool_]:
-        """Return whose answer counts now: at first everyone's, then that of the round before."""
-        if self._phase is self._sequence[0]:
-            return np.ones(self._params.clients, np.bool_)
-        if self._phase not in self._sequence:
-            return np.zeros(self._params.clients, np.bool_)
         if self._phase is Phase.COMMIT_GRAPH:
             return self._candidates
         if self._phase is Phase.UNMASKING:
             # Whoever is in the sum may answer, though its signature may have been lost.
             return self._here[Phase.MASKED_INPUT]
-        return self._here[self._sequence[self._sequence.index(self._phase) - 1]]
+        return super()._expected()
+
+    def _is_late(self, sender: int, message: Message) -> bool:
+        return self._draw is not None and self._draw.is_late(sender, message)
 
     def _listed(self) -> NDArray[np.bool_]:
         """Return U1: who is in the rosters that clients were shown."""

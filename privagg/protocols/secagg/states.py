@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from privagg.protocols._common.order import Receipt, following, with_repeats
+from privagg.protocols._common.order import Receipt, Round, following, with_repeats
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.messages import Message
 from privagg.protocols.secagg.thresholds import Threat
@@ -39,7 +39,7 @@ class ClientState(Enum):
     ABORTED = "aborted"
 
 
-class Phase(Enum):
+class Phase(Round):
     """Which round a server is collecting."""
 
     ADVERTISE_KEYS = 0
@@ -51,11 +51,6 @@ class Phase(Enum):
     UNMASKING = 6
     DONE = 7
     ABORTED = 8
-
-    @property
-    def title(self) -> str:
-        """The round's name, as in :data:`ROUNDS`."""
-        return self.name.lower().replace("_", "-")
 
 
 ROUNDS = tuple(phase.title for phase in Phase if phase.value < Phase.DONE.value)

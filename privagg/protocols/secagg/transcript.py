@@ -68,7 +68,13 @@ class Transcript:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Self:
-        """Return the transcript of these entries."""
+        """Return the transcript of these entries.
+
+        Parameters
+        ----------
+        entries : iterable of Entry
+            In order.
+        """
         transcript = cls()
         transcript._entries = list(entries)
         transcript._payloads = all(entry.payload is not None for entry in transcript)
@@ -77,7 +83,21 @@ class Transcript:
     def record(
         self, *, round: str, sender: int | str, receiver: int | str, kind: str, data: bytes
     ) -> None:
-        """Add a message."""
+        """Add a message.
+
+        Parameters
+        ----------
+        round : str
+            Its name.
+        sender : int or str
+            Who.
+        receiver : int or str
+            To whom.
+        kind : str
+            Name of the message's class.
+        data : bytes
+            The encoded message.
+        """
         self._entries.append(
             Entry(
                 round=round,
@@ -104,6 +124,13 @@ class Transcript:
 
         Payloads, where kept, are base64. What :meth:`read` reads has the header of
         :func:`privagg.protocols.secagg.transcript_file.header_of`.
+
+        Parameters
+        ----------
+        file : text file
+            Open for writing.
+        header : dict of str
+            What is on the first line.
         """
         file.write(msgspec.json.encode(header).decode() + "\n")
         for entry in self._entries:
@@ -111,7 +138,9 @@ class Transcript:
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[Header, Transcript]:
-        """Read a file that :meth:`write` wrote; see :func:`transcript_file.read`.
+        """Read a file that :meth:`write` wrote.
+
+        By :func:`privagg.protocols.secagg.transcript_file.read`.
 
         Raises
         ------

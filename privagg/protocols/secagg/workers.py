@@ -43,6 +43,11 @@ def recommended_workers(params: Params, cores: int | None = None) -> int:
         The round.
     cores : int, optional
         Cores to use; all that this process may use if left out.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
     check_params(params)
     cores = available_cores() if cores is None else whole("cores", cores, 1, 1024)

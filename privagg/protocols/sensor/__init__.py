@@ -4,6 +4,10 @@
 and :class:`BaseStation` are the parties of ``cpda-field`` and ``mask-cluster`` for your own
 transport; the six other protocols have theirs. Three protocols are kept because papers describe
 them, and are **insecure**: see :class:`Protocol`.
+
+Source: He et al., "PDA: Privacy-preserving Data Aggregation in Wireless Sensor Networks", INFOCOM
+2007 (`cpda`, `smart`); Sen and Maitra, NordSec 2011; Castelluccia, Mykletun and Tsudik, MobiQuitous
+2005 (`cmt`).
 """
 
 from privagg.protocols.sensor.base_station import BaseStation
@@ -32,13 +36,9 @@ from privagg.protocols.sensor.result import Result, Step
 from privagg.protocols.sensor.rounds import generated_readings, simulate
 from privagg.protocols.sensor.states import MemberState
 from privagg.protocols.sensor.transcript import Entry, Transcript
+from privagg.protocols.sensor.tree_cmt import CmtBaseStation, CmtNode
 from privagg.protocols.sensor.tree_node import TreeNode
-from privagg.protocols.sensor.tree_parties import (
-    CmtBaseStation,
-    CmtNode,
-    SmartNode,
-    UnprotectedTagNode,
-)
+from privagg.protocols.sensor.tree_parties import SmartNode, UnprotectedTagNode
 
 __all__ = [
     "CmtBaseStation",

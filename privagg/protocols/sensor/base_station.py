@@ -17,7 +17,17 @@ class BaseStation(TreeNode):
     """The root of the tree. It learns the sums of its children's subtrees, and the total."""
 
     def query(self, epoch: int) -> Hello:
-        """Begin an epoch and return the query to flood."""
+        """Begin an epoch and return the query to flood.
+
+        Parameters
+        ----------
+        epoch : int
+            Its number.
+
+        Returns
+        -------
+        Hello
+        """
         self.begin_reports(epoch)
         return Hello(epoch=epoch, hops=0, leads=False)
 

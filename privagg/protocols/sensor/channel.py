@@ -60,6 +60,11 @@ class UniqueKeys:
     directory : mapping of int to bytes
         The public keys of the nodes that there really are, fixed before deployment. A node that is
         not in it does not exist: a leader cannot invent members.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, node: int, private: bytes, directory: Mapping[int, bytes]) -> None:
@@ -102,6 +107,11 @@ class PreloadedKeys:
         Whose.
     link_keys : mapping of int to bytes
         By peer, 16 uniform bytes each, the same at both ends.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, node: int, link_keys: Mapping[int, bytes]) -> None:
@@ -132,14 +142,28 @@ def _key_table(name: str, table: Mapping[int, bytes], size: int) -> None:
 
 
 class PoolKeys:
-    """Keys from rings of a pool: a model, as everyone whose ring holds a key reads its links."""
+    """Keys from rings of a pool: a model, as everyone whose ring holds a key reads its links.
+
+    Parameters
+    ----------
+    node : int
+        Its id.
+    rings : Rings
+        Keys of all nodes.
+    """
 
     def __init__(self, node: int, rings: Rings) -> None:
         self.node = node
         self._rings = rings
 
     def key(self, peer: int) -> bytes | None:
-        """Return the key of the lowest number that both rings have, or None."""
+        """Return the key of the lowest number that both rings have, or None.
+
+        Parameters
+        ----------
+        peer : int
+            The other node.
+        """
         if peer == self.node or not 0 <= peer < len(self._rings.has):
             return None
         number = self._rings.shared(self.node, peer)

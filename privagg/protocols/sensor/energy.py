@@ -86,6 +86,11 @@ class Energy:
         Fraction of an epoch in which the radio listens to nothing.
     epoch_seconds : float
         Length of an epoch, for the idle listening.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     model: str = "cc2420"
@@ -101,6 +106,12 @@ class Energy:
         real("epoch_seconds", self.epoch_seconds, 0, open=True)
 
     def idle(self, range: float) -> float:
-        """Return the microjoules of idle listening, per node and epoch."""
+        """Return the microjoules of idle listening, per node and epoch.
+
+        Parameters
+        ----------
+        range : float
+            How far a node is heard, in metres.
+        """
         listen = model(self.model, range).listen
         return listen * 1000 * self.duty_cycle * self.epoch_seconds

@@ -79,6 +79,11 @@ class InsecureLeader(_Collecting, InsecureMember):
     def relay_seeds(self, origins: Sequence[int]) -> SeedRelay:
         """Return the seeds of members that some other does not hear, as far as they are known.
 
+        Parameters
+        ----------
+        origins : sequence of int
+            Ids of members.
+
         Raises
         ------
         UsageError
@@ -96,6 +101,15 @@ class InsecureLeader(_Collecting, InsecureMember):
     def relay(self, bundle: PaperShares, origin: int, targets: list[int]) -> PaperRelay:
         """Return what is sent on of a bundle: the items of `targets`, which are out of range.
 
+        Parameters
+        ----------
+        bundle : PaperShares
+            What the origin sent.
+        origin : int
+            Whose it is.
+        targets : list of int
+            Ids of members.
+
         Raises
         ------
         PeerError
@@ -109,6 +123,13 @@ class InsecureLeader(_Collecting, InsecureMember):
 
     def collect(self, answer: Assembled, node: int) -> None:
         """Take what a member holds.
+
+        Parameters
+        ----------
+        answer : Assembled
+            What the member sent.
+        node : int
+            Its id.
 
         Raises
         ------
@@ -125,6 +146,11 @@ class InsecureLeader(_Collecting, InsecureMember):
 
     def conclude(self) -> tuple[list[Any], int]:
         """Solve for the cluster's sums, add them to the report, return them with the count.
+
+        Returns
+        -------
+        tuple of list and int
+            A sum for each number, and how many readings are in it.
 
         Raises
         ------
@@ -249,6 +275,13 @@ class InsecureEfficientLeader(_Collecting, InsecureEfficientMember):
 
     def collect(self, answer: EfficientAnswer, node: int) -> None:
         """Take a member's share.
+
+        Parameters
+        ----------
+        answer : EfficientAnswer
+            What the member sent.
+        node : int
+            Its id.
 
         Raises
         ------

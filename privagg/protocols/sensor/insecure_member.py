@@ -15,7 +15,7 @@ import numpy as np
 
 from privagg.entropy import OS, Entropy
 from privagg.errors import Abort, CapacityError, PeerError, UsageError
-from privagg.protocols.sensor import checks, checks_papers, faithful
+from privagg.protocols.sensor import bundles, checks, checks_papers, faithful
 from privagg.protocols.sensor.channel import Keyring
 from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.draws import Draws, FreshDraws
@@ -141,6 +141,13 @@ class InsecureMember(ClusterNode):
     def hear_seed(self, seed: Seed, origin: int) -> None:
         """Hear another member's seed.
 
+        Parameters
+        ----------
+        seed : Seed
+            What it announced.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -159,6 +166,13 @@ class InsecureMember(ClusterNode):
 
     def hear_seeds(self, relay: SeedRelay, leader: int) -> None:
         """Take from what the leader sends on the seeds that were not heard.
+
+        Parameters
+        ----------
+        relay : SeedRelay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -195,6 +209,10 @@ class InsecureMember(ClusterNode):
     def redraw_seed(self) -> Seed:
         """Forget all seeds and announce a new one: what all members do if the old do not stand.
 
+        Returns
+        -------
+        Seed
+
         Raises
         ------
         Abort
@@ -214,6 +232,10 @@ class InsecureMember(ClusterNode):
 
     def share(self) -> PaperShares:
         """Share this member's numbers at the seeds of all.
+
+        Returns
+        -------
+        PaperShares
 
         Raises
         ------
@@ -265,6 +287,13 @@ class InsecureMember(ClusterNode):
     def receive(self, shares: PaperShares, origin: int) -> None:
         """Take this member's share out of another's bundle.
 
+        Parameters
+        ----------
+        shares : PaperShares
+            What it sent.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -272,14 +301,18 @@ class InsecureMember(ClusterNode):
         """
         message_of(PaperShares, shares)
         self._expect(PaperShares, origin)
-        if origin not in self._members or origin == self.node:
-            raise PeerError(origin, "shares", "shares of a node outside the roster")
-        place, own = self._members.index(origin), self._members.index(self.node)
-        checks.one_item_each(shares.items, self._members, origin, "shares")
-        self._take(origin, self._opened(origin, shares.items[own - (own > place)]))
+        item = bundles.own_item(shares.items, self._members, origin, self.node)
+        self._take(origin, self._opened(origin, item))
 
     def receive_relayed(self, relay: PaperRelay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
+
+        Parameters
+        ----------
+        relay : PaperRelay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -288,11 +321,7 @@ class InsecureMember(ClusterNode):
         """
         message_of(PaperRelay, relay)
         self._expect(PaperRelay, leader)
-        if not 0 <= relay.position < len(self._members):
-            raise PeerError(leader, "shares", f"an origin outside {len(self._members)} members")
-        origin = self._members[relay.position]
-        if origin == self.node:
-            raise PeerError(leader, "shares", "this member's own items sent back to it")
+        origin = bundles.relayed_origin(relay.position, self._members, self.node, leader)
         opened = [self._opened(origin, item) for item in relay.items]
         self._take(origin, next((text for text in opened if text is not None), None))
 
@@ -314,6 +343,11 @@ class InsecureMember(ClusterNode):
     def check(self) -> Redo | None:
         """``cpda-sen-checked``: check what this member holds; a failure is for all to hear.
 
+        Returns
+        -------
+        Redo or None
+            To be sent to all, if the check failed.
+
         Raises
         ------
         Abort
@@ -327,6 +361,13 @@ class InsecureMember(ClusterNode):
 
     def hear_redo(self, redo: Redo, origin: int) -> None:
         """``cpda-sen-checked``: forget all shares; :meth:`share` then draws again.
+
+        Parameters
+        ----------
+        redo : Redo
+            What the other member sent.
+        origin : int
+            Whose it is.
 
         Raises
         ------

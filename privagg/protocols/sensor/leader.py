@@ -35,6 +35,17 @@ class Leader(Admission, Member):
     """A leader; a member of its cluster like the others.
 
     It learns the cluster's sum, and passes it on: whether it tells the truth nobody checks.
+
+    Parameters
+    ----------
+    params : Params
+        The parameters that all parties agreed on.
+    keyring : Keyring
+        Keys of the node.
+    entropy : Entropy
+        Where randomness comes from: the operating system, unless it is to be repeatable.
+    last_epoch : int
+        The last epoch that this node has seen: it takes only later ones.
     """
 
     def __init__(
@@ -56,6 +67,11 @@ class Leader(Admission, Member):
         """Return a collector that has a member's memory: the lowest id left, if the leader died.
 
         Nothing is shared anew: the members' answers are sealed for the successor.
+
+        Raises
+        ------
+        UsageError
+            If the member holds no shares.
         """
         if not isinstance(member, Member):
             raise UsageError("member", type(member).__name__, "sensor.Member")
@@ -80,6 +96,15 @@ class Leader(Admission, Member):
 
         The leader cannot read them.
 
+        Parameters
+        ----------
+        bundle : Shares or Echo
+            What the origin sent.
+        origin : int
+            Whose it is.
+        targets : list of int
+            Ids of members.
+
         Raises
         ------
         PeerError
@@ -92,6 +117,13 @@ class Leader(Admission, Member):
 
     def note_received(self, message: Received, node: int) -> None:
         """Threshold mode: take a member's list of shares.
+
+        Parameters
+        ----------
+        message : Received
+            What the member sent.
+        node : int
+            Its id.
 
         Raises
         ------
@@ -110,6 +142,10 @@ class Leader(Admission, Member):
 
     def choose_senders(self) -> SenderSet:
         """Threshold mode: choose whose readings the sum is to hold.
+
+        Returns
+        -------
+        SenderSet
 
         Raises
         ------
@@ -132,6 +168,13 @@ class Leader(Admission, Member):
 
     def collect(self, answer: Answer, node: int) -> None:
         """Take a member's answer.
+
+        Parameters
+        ----------
+        answer : Answer
+            What the member sent.
+        node : int
+            Its id.
 
         Raises
         ------

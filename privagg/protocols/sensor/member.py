@@ -10,7 +10,7 @@ import numpy as np
 from privagg import field as fields
 from privagg.entropy import OS, Entropy
 from privagg.errors import PeerError
-from privagg.protocols.sensor import checks, sound
+from privagg.protocols.sensor import bundles, checks, sound
 from privagg.protocols.sensor.channel import Keyring, MaskStream
 from privagg.protocols.sensor.cluster_node import ClusterNode
 from privagg.protocols.sensor.messages import (
@@ -97,6 +97,10 @@ class Member(ClusterNode):
         leader : int
             Who sent the roster.
 
+        Returns
+        -------
+        Shares or None
+
         Raises
         ------
         PeerError
@@ -132,6 +136,13 @@ class Member(ClusterNode):
     def receive(self, shares: Shares, origin: int) -> None:
         """Take this member's share out of another's bundle.
 
+        Parameters
+        ----------
+        shares : Shares
+            What it sent.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -139,15 +150,18 @@ class Member(ClusterNode):
         """
         message_of(Shares, shares)
         self._expect(Shares, origin)
-        place = self._members.index(origin) if origin in self._members else -1
-        if place < 0 or origin == self.node:
-            raise PeerError(origin, "shares", "shares of a node outside the roster")
-        checks.one_item_each(shares.items, self._members, origin, "shares")
-        own = self._members.index(self.node)
-        self._take(origin, self._open(Shares, origin, shares.items[own - (own > place)]))
+        item = bundles.own_item(shares.items, self._members, origin, self.node)
+        self._take(origin, self._open(Shares, origin, item))
 
     def receive_relayed(self, relay: Relay, leader: int) -> None:
         """Take this member's share out of what the leader sends on, by trying what opens.
+
+        Parameters
+        ----------
+        relay : Relay
+            What the leader sent.
+        leader : int
+            Its id.
 
         Raises
         ------
@@ -156,11 +170,7 @@ class Member(ClusterNode):
         """
         message_of(Relay, relay)
         self._expect(Relay, leader)
-        if not 0 <= relay.position < len(self._members):
-            raise PeerError(leader, "shares", f"an origin outside {len(self._members)} members")
-        origin = self._members[relay.position]
-        if origin == self.node:
-            raise PeerError(leader, "shares", "this member's own items sent back to it")
+        origin = bundles.relayed_origin(relay.position, self._members, self.node, leader)
         kind = Echo if self._state is not MemberState.SHARED else Shares
         associated = self._echo_data(self._senders) if kind is Echo else self._digest
         for item in relay.items:
@@ -179,6 +189,15 @@ class Member(ClusterNode):
         """Threshold mode: say whose shares came; the same again if it was lost.
 
         What comes later is not said any more: a nonce seals one list.
+
+        Parameters
+        ----------
+        collector : int, optional
+            Who collects; the leader unless it died.
+
+        Returns
+        -------
+        Received
         """
         target = self._leader if collector is None else collector
         self._expect(Received, target)
@@ -190,6 +209,17 @@ class Member(ClusterNode):
 
     def confirm(self, message: SenderSet, collector: int | None = None) -> Echo:
         """Threshold mode: accept whose readings the sum is to hold, and tell all others which.
+
+        Parameters
+        ----------
+        message : SenderSet
+            What the leader sent.
+        collector : int, optional
+            Who collects; the leader unless it died.
+
+        Returns
+        -------
+        Echo
 
         Raises
         ------
@@ -218,6 +248,13 @@ class Member(ClusterNode):
     def hear_echo(self, echo: Echo, origin: int) -> None:
         """Threshold mode: hear which set another member was told.
 
+        Parameters
+        ----------
+        echo : Echo
+            What the other member sent.
+        origin : int
+            Whose it is.
+
         Raises
         ------
         PeerError
@@ -239,6 +276,11 @@ class Member(ClusterNode):
         """Give the sum of the shares held, or the masked numbers, to who collects.
 
         A successor of the leader gets the same numbers: nothing is shared anew.
+
+        Parameters
+        ----------
+        collector : int, optional
+            Who collects; the leader unless it died.
 
         Raises
         ------

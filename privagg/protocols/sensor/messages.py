@@ -21,18 +21,23 @@ __all__ = [
     "Answer",
     "Echo",
     "Hello",
+    "Items",
     "Join",
     "Message",
     "Received",
     "Relay",
+    "RelayedItems",
     "Report",
     "Roster",
+    "Sealed",
     "SenderSet",
     "Shares",
     "bitmap",
     "element_bytes",
     "flags_of",
     "item_bytes",
+    "read_ids",
+    "write_ids",
 ]
 
 
@@ -103,6 +108,67 @@ class Message(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sealed(Message):
+    """A message that is one ciphertext."""
+
+    sealed: bytes = field(repr=False)
+
+    def encode(self) -> bytes:
+        """Return the ciphertext, as long as what is sealed and a tag."""
+        return self.sealed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items(Message):
+    """A message of an item for each other member, in the roster's order."""
+
+    items: tuple[bytes, ...] = field(repr=False)
+
+    def encode(self) -> bytes:
+        """Return the items, one after the other."""
+        return b"".join(self.items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayedItems(Message):
+    """Items of one origin that the leader sends on."""
+
+    position: int
+    items: tuple[bytes, ...] = field(repr=False)
+
+    def encode(self) -> bytes:
+        """Return the origin's position in the roster in 2 bytes, then the items."""
+        return wire.Writer().u16(self.position).getvalue() + b"".join(self.items)
+
+    @classmethod
+    def _of_size(cls, reader: wire.Reader, size: int, members: int) -> Self:
+        position = reader.u16()
+        if position >= members:
+            reader.fail(f"position {position} in a roster of {members}")
+        count, rest = divmod(reader.remaining, size)
+        if rest or not 1 <= count < members:
+            reader.fail(f"{reader.remaining} bytes where 1 to {members - 1} items of {size} fit")
+        return cls(position=position, items=tuple(reader.raw(size) for _ in range(count)))
+
+
+def write_ids(writer: wire.Writer, members: tuple[int, ...], size: int) -> None:
+    """Write ids of 2 or 4 bytes."""
+    for node in members:
+        if size == 2:
+            writer.u16(node)
+        else:
+            writer.u32(node)
+
+
+def read_ids(reader: wire.Reader, size: int) -> tuple[int, ...]:
+    """Read ids of 2 or 4 bytes, up to the end."""
+    count, rest = divmod(reader.remaining, size)
+    if rest:
+        reader.fail(f"{reader.remaining} bytes of ids where each has {size}")
+    return tuple(reader.u16() if size == 2 else reader.u32() for _ in range(count))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hello(Message):
     """The query, flooded: who forwards it, how far from the base station, and whether it leads."""
 
@@ -155,35 +221,21 @@ class Roster(Message):
     def encode(self) -> bytes:
         """Return 4 bytes and an id for each member."""
         writer = wire.Writer().u32(self.epoch)
-        for node in self.members:
-            if self.id_size == 2:
-                writer.u16(node)
-            else:
-                writer.u32(node)
+        write_ids(writer, self.members, self.id_size)
         return writer.getvalue()
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
         size = id_bytes(params.nodes)
-        epoch = reader.u32()
-        if reader.remaining % size:
-            reader.fail(f"{reader.remaining} bytes of ids where each has {size}")
-        count = reader.remaining // size
-        nodes = tuple(reader.u16() if size == 2 else reader.u32() for _ in range(count))
-        return cls(epoch=epoch, members=nodes, id_size=size)
+        return cls(epoch=reader.u32(), members=read_ids(reader, size), id_size=size)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares(Message):
+class Shares(Items):
     """A member's sealed shares for all others, in the roster's order, itself left out."""
 
     kind: ClassVar[int] = 4
     round: ClassVar[str] = "shares"
-    items: tuple[bytes, ...] = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the items, one after the other."""
-        return b"".join(self.items)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -192,7 +244,7 @@ class Shares(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relay(Message):
+class Relay(RelayedItems):
     """Items of one origin that the leader sends on; only their receivers can tell whose is whose.
 
     `of` is the kind of message they come from: :class:`Shares` or :class:`Echo`.
@@ -200,12 +252,6 @@ class Relay(Message):
 
     kind: ClassVar[int] = 5
     round: ClassVar[str] = "shares"
-    position: int
-    items: tuple[bytes, ...] = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the origin's position in the roster in 2 bytes, then the items."""
-        return wire.Writer().u16(self.position).getvalue() + b"".join(self.items)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -219,28 +265,13 @@ class Relay(Message):
         reader.end()
         return message
 
-    @classmethod
-    def _of_size(cls, reader: wire.Reader, size: int, members: int) -> Self:
-        position = reader.u16()
-        if position >= members:
-            reader.fail(f"position {position} in a roster of {members}")
-        count, rest = divmod(reader.remaining, size)
-        if rest or not 1 <= count < members:
-            reader.fail(f"{reader.remaining} bytes where 1 to {members - 1} items of {size} fit")
-        return cls(position=position, items=tuple(reader.raw(size) for _ in range(count)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class Received(Message):
+class Received(Sealed):
     """Threshold mode: whose shares a member has, sealed for the collector."""
 
     kind: ClassVar[int] = 6
     round: ClassVar[str] = "received"
-    sealed: bytes
-
-    def encode(self) -> bytes:
-        """Return a sealed bit for each member."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -269,16 +300,11 @@ class SenderSet(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Echo(Message):
+class Echo(Items):
     """Threshold mode: a tag over the set of senders for each other member, as :class:`Shares`."""
 
     kind: ClassVar[int] = 8
     round: ClassVar[str] = "echo"
-    items: tuple[bytes, ...]
-
-    def encode(self) -> bytes:
-        """Return the tags, one after the other."""
-        return b"".join(self.items)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -286,7 +312,7 @@ class Echo(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(Message):
+class Answer(Sealed):
     """The sum of the shares that a member holds, or its masked numbers, sealed for the collector.
 
     One answer is sent in an epoch; a successor of the leader gets the same, sealed for it.
@@ -294,11 +320,6 @@ class Answer(Message):
 
     kind: ClassVar[int] = 9
     round: ClassVar[str] = "answer"
-    sealed: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the sealed numbers."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -306,16 +327,11 @@ class Answer(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Message):
+class Report(Sealed):
     """Sums and count on their way up the tree, sealed for the parent."""
 
     kind: ClassVar[int] = 10
     round: ClassVar[str] = "report"
-    sealed: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the sealed sums and count."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:

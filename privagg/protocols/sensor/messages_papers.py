@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,18 @@ import numpy as np
 from privagg import wire
 from privagg.protocols.sensor.faithful import efficient_seed, share_bytes
 from privagg.protocols.sensor.formation import id_bytes
-from privagg.protocols.sensor.messages import Message, bitmap, element_bytes, flags_of, item_bytes
+from privagg.protocols.sensor.messages import (
+    Items,
+    Message,
+    RelayedItems,
+    Sealed,
+    bitmap,
+    element_bytes,
+    flags_of,
+    item_bytes,
+    read_ids,
+    write_ids,
+)
 from privagg.protocols.sensor.params import Arithmetic, Params
 
 __all__ = [
@@ -49,7 +60,11 @@ def answer_size(params: Params, members: int) -> int:
 
 def write_numbers(numbers: Sequence[int | float], params: Params, octets: int) -> bytes:
     """Write signed integers, or real numbers, of so many bytes each, little-endian."""
-    if params.arithmetic is Arithmetic.REAL:
+    return _number_bytes(numbers, octets, params.arithmetic is Arithmetic.REAL)
+
+
+def _number_bytes(numbers: Sequence[int | float], octets: int, real: bool) -> bytes:
+    if real:
         return struct.pack(f"<{len(numbers)}{'d' if octets == 8 else 'f'}", *numbers)
     return b"".join(int(n).to_bytes(octets, "little", signed=True) for n in numbers)
 
@@ -119,7 +134,7 @@ class SeedRelay(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperShares(Message):
+class PaperShares(Items):
     """A member's sealed shares for all others, in the roster's order, itself left out.
 
     Numbers are integers or reals. ``cpda-sen-checked`` may send such a message up to 20 times in an
@@ -128,11 +143,6 @@ class PaperShares(Message):
 
     kind: ClassVar[int] = 64
     round: ClassVar[str] = "shares"
-    items: tuple[bytes, ...] = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the items, one after the other."""
-        return b"".join(self.items)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -141,27 +151,15 @@ class PaperShares(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperRelay(Message):
+class PaperRelay(RelayedItems):
     """Items of one origin that the leader sends on; only their receivers can open them."""
 
     kind: ClassVar[int] = 18
     round: ClassVar[str] = "shares"
-    position: int
-    items: tuple[bytes, ...] = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the origin's position in the roster in 2 bytes, then the items."""
-        return wire.Writer().u16(self.position).getvalue() + b"".join(self.items)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
-        position, size = reader.u16(), share_size(params, members)
-        if position >= members:
-            reader.fail(f"position {position} in a roster of {members}")
-        count, rest = divmod(reader.remaining, size)
-        if rest or not 1 <= count < members:
-            reader.fail(f"{reader.remaining} bytes where 1 to {members - 1} items of {size} fit")
-        return cls(position=position, items=tuple(reader.raw(size) for _ in range(count)))
+        return cls._of_size(reader, share_size(params, members), members)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,10 +192,7 @@ class Assembled(Message):
 
     def encode(self) -> bytes:
         """Return the numbers, signed, little-endian."""
-        if self.real:
-            letter = "d" if self.octets == 8 else "f"
-            return struct.pack(f"<{len(self.numbers)}{letter}", *self.numbers)
-        return b"".join(int(n).to_bytes(self.octets, "little", signed=True) for n in self.numbers)
+        return _number_bytes(self.numbers, self.octets, self.real)
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -223,37 +218,25 @@ class SeededRoster(Message):
     def encode(self) -> bytes:
         """Return 4 bytes, the exponent in 4, and an id for each member."""
         writer = wire.Writer().u32(self.epoch).u32(self.exponent)
-        for node in self.members:
-            if self.id_size == 2:
-                writer.u16(node)
-            else:
-                writer.u32(node)
+        write_ids(writer, self.members, self.id_size)
         return writer.getvalue()
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
         size = id_bytes(params.nodes)
         epoch, exponent = reader.u32(), reader.u32()
-        count, rest = divmod(reader.remaining, size)
-        if rest:
-            reader.fail(f"{reader.remaining} bytes of ids where each has {size}")
-        nodes = tuple(reader.u16() if size == 2 else reader.u32() for _ in range(count))
-        if count and exponent != efficient_seed(params, count).bit_length() - 1:
+        nodes = read_ids(reader, size)
+        if nodes and exponent != efficient_seed(params, len(nodes)).bit_length() - 1:
             reader.fail(f"the exponent {exponent}, where another separates the digits")
         return cls(epoch=epoch, members=nodes, id_size=size, exponent=exponent)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EfficientAnswer(Message):
+class EfficientAnswer(Sealed):
     """``cpda-sen-efficient``: a member's one share, sealed for the leader, who can read it all."""
 
     kind: ClassVar[int] = 22
     round: ClassVar[str] = "answer"
-    sealed: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the sealed share."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -261,16 +244,11 @@ class EfficientAnswer(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice(Message):
+class Slice(Sealed):
     """``smart``: a slice of a neighbour's numbers, sealed for who gets it."""
 
     kind: ClassVar[int] = 23
     round: ClassVar[str] = "slice"
-    sealed: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the sealed numbers."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:
@@ -278,16 +256,11 @@ class Slice(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CmtReport(Message):
+class CmtReport(Sealed):
     """``cmt``: added ciphertexts, how many, and who is silent below; sealed for the hop."""
 
     kind: ClassVar[int] = 24
     round: ClassVar[str] = "report"
-    sealed: bytes = field(repr=False)
-
-    def encode(self) -> bytes:
-        """Return the sealed report: as long as the list of the silent makes it."""
-        return self.sealed
 
     @classmethod
     def _read(cls, reader: wire.Reader, params: Params, members: int) -> Self:

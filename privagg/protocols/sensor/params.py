@@ -217,6 +217,11 @@ class Radio:
         Header, checksum and preamble bytes of a frame; 19 for the CC2420.
     acknowledgement : int
         Bytes on air of an acknowledgement; 11 for 802.15.4.
+
+    Raises
+    ------
+    UsageError
+        If a field is not as described.
     """
 
     loss: float = 0.0

@@ -18,12 +18,8 @@ from privagg.protocols.sensor.messages_papers import CmtReport, Slice
 from privagg.protocols.sensor.params import Params, Protocol
 from privagg.protocols.sensor.parties import Stage, make_keyrings, same
 from privagg.protocols.sensor.sums import Batch
-from privagg.protocols.sensor.tree_parties import (
-    CmtBaseStation,
-    CmtNode,
-    SmartNode,
-    UnprotectedTagNode,
-)
+from privagg.protocols.sensor.tree_cmt import CmtBaseStation, CmtNode
+from privagg.protocols.sensor.tree_parties import SmartNode, UnprotectedTagNode
 
 __all__ = ["TreeCast"]
 

@@ -163,6 +163,13 @@ class Query:
     def numbers(self, steps: _Ints, scale: int) -> _Ints:
         """Return what each node adds, shape ``(*steps.shape, width)``.
 
+        Parameters
+        ----------
+        steps : (...) integer array
+            Readings in steps of the scale.
+        scale : int
+            Steps in one unit.
+
         Raises
         ------
         UsageError
@@ -195,7 +202,17 @@ class Query:
         return np.asarray(place[..., None] == np.arange(len(edges) - 1), np.int64)
 
     def answer(self, totals: Sequence[int | float], count: int, scale: int) -> Any:
-        """Return the answer from the sums over `count` readings; None where none came in."""
+        """Return the answer from the sums over `count` readings; None where none came in.
+
+        Parameters
+        ----------
+        totals : sequence of numbers
+            Sums, as many as a node adds.
+        count : int
+            How many readings are in them.
+        scale : int
+            Steps in one unit.
+        """
         if not count:
             return None
         match self.kind:

@@ -185,7 +185,15 @@ def simulate(
 
 
 def generated_readings(deployment: Deployment, epochs: int = 1) -> NDArray[np.int64]:
-    """Return whole numbers from 0 to 100, uniform, (epochs, nodes): readings to try things on."""
+    """Return whole numbers from 0 to 100, uniform, (epochs, nodes): readings to try things on.
+
+    Parameters
+    ----------
+    deployment : Deployment
+        The network.
+    epochs : int
+        How many rows.
+    """
     source = entropies.from_seed(deployment.seed).spawn("sensor").spawn("readings")
     return _generator(source).integers(0, 101, (epochs, deployment.nodes))
 

@@ -137,6 +137,11 @@ class Transcript:
     def of_epoch(self, epoch: int) -> list[Entry]:
         """Return what was sent in an epoch, and the rosters that hold in it.
 
+        Parameters
+        ----------
+        epoch : int
+            Its number.
+
         Raises
         ------
         UsageError
@@ -156,6 +161,11 @@ class Transcript:
     def write(self, path: str | Path) -> None:
         """Write it to a file of JSON lines, marked as simulation truth.
 
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
         Raises
         ------
         UsageError
@@ -168,6 +178,11 @@ class Transcript:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Read a file that :meth:`write` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
 
         Raises
         ------

@@ -35,6 +35,11 @@ class TreeNode:
         The keys of this node.
     last_epoch : int
         After a restart: the last epoch in which it may have reported.
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described.
     """
 
     def __init__(self, params: Params, keyring: Keyring, *, last_epoch: int = -1) -> None:
@@ -58,6 +63,11 @@ class TreeNode:
     def begin_reports(self, epoch: int) -> None:
         """Start an epoch's sum at zero.
 
+        Parameters
+        ----------
+        epoch : int
+            Its number.
+
         Raises
         ------
         UsageError
@@ -75,11 +85,20 @@ class TreeNode:
     def add(self, report: Report, child: int) -> None:
         """Add what a child reports.
 
+        Parameters
+        ----------
+        report : Report
+            A child's report.
+        child : int
+            Its id.
+
         Raises
         ------
         PeerError
             If it does not open, came before, or comes before an epoch was begun or after this
             node's own report.
+        UsageError
+            If no epoch is open.
         """
         message_of(Report, report)
         whole("child", child, 0, 2**32 - 1)
@@ -122,6 +141,15 @@ class TreeNode:
 
     def report(self, parent: int) -> Report:
         """Report the sum of this node and its children; the same again if it was lost.
+
+        Parameters
+        ----------
+        parent : int
+            Who gets the report.
+
+        Returns
+        -------
+        Report
 
         Raises
         ------
