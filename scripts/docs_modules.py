@@ -9,6 +9,7 @@ MODULES = {
         "privagg.protocols.secagg",
         "privagg.protocols.secagg.private",
         "privagg.protocols.lightsecagg",
+        "privagg.protocols.additive",
         "privagg.protocols.sensor",
         "privagg.protocols.multidim",
         "privagg.protocols.locational",
@@ -59,6 +60,6 @@ MODULES = {
         "privagg.errors",
         "privagg.entropy",
     ),
-    "Testing": ("privagg.testing.secagg",),
+    "Testing": ("privagg.testing", "privagg.testing.adapters", "privagg.testing.secagg"),
 }
 """By the part of the package they belong to."""

@@ -156,6 +156,19 @@ def _secagg() -> list[Protocol]:
             page="docs/lightsecagg.md",
             source=_LSA,
         ),
+        Protocol(
+            name="additive",
+            summary="Sums by additive sharing among several servers, of whom one at least is honest",
+            path=f"{_PACKAGES}.additive",
+            threats=("semi-honest",),
+            collusion="the leader, all helpers but one, and corrupt clients",
+            learns="who takes part, the sum of their vectors, and no more of them",
+            rounds=("share-seeds", "masked-input", "sum-masks"),
+            dropouts=True,
+            command="",
+            page="docs/additive.md",
+            source="after Corrigan-Gibbs and Boneh, Prio, NSDI 2017, without its proofs",
+        ),
     ]
 
 

@@ -85,6 +85,11 @@ class Client:
         vector : (dim,) array of integers
             From 0 to ``2**value_bits - 1``. It is not changed.
 
+        Returns
+        -------
+        MaskedInput
+            For the leader; the same one again if the same message comes again.
+
         Raises
         ------
         UsageError
@@ -124,6 +129,17 @@ class Client:
         cls, data: bytes, params: Params, session: bytes, *, entropy: Entropy = OS
     ) -> Client:
         """Return the client that :meth:`dump_state` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+            What it returned.
+        params : Params
+            Those of the client.
+        session : bytes
+            That of the client.
+        entropy : Entropy
+            Where a client that has made no seeds yet takes them from.
 
         Raises
         ------

@@ -141,6 +141,15 @@ for _kind in (0,):
 def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Message:
     """Read any message of this protocol.
 
+    Parameters
+    ----------
+    data : bytes
+        What arrived.
+    params : Params
+        What all have agreed on.
+    peer : str or int
+        Who sent it, for the error.
+
     Raises
     ------
     PeerError

@@ -65,6 +65,11 @@ def run(
     seed : int, optional
         Repeats the run, and makes it insecure.
 
+    Returns
+    -------
+    Result
+        The sum, whose inputs are in it, and the bytes sent.
+
     Raises
     ------
     UsageError

@@ -78,10 +78,24 @@ class Helper(_Server):
     def receive(self, client: int, message: SeedShare) -> Receipt:
         """Round 0: take a client's seed.
 
+        Parameters
+        ----------
+        client : int
+            Its index; the transport has to know who sent the message.
+        message : SeedShare
+            What it sent.
+
+        Returns
+        -------
+        Receipt
+            Accepted, or repeated: a second one that is the same.
+
         Raises
         ------
         PeerError
             If it is not due, of another session, or a second one that differs: the first counts.
+        UsageError
+            If `client` is no index, or `message` no decoded message.
         """
         self._checked(message, (SeedShare, Cohort), client)
         whole("client", client, 0, self._params.clients - 1)
@@ -96,13 +110,23 @@ class Helper(_Server):
         return Receipt.ACCEPTED
 
     def holders(self) -> SeedHolders:
-        """End round 0: say whose seeds are there. Later ones are refused."""
+        """End round 0: return whose seeds are there. Later ones are refused."""
         if self._state is HelperState.COLLECTING:
             self._state = HelperState.REPORTED
         return SeedHolders(tag=self._tag, members=self._holders.copy())
 
     def sum_masks(self, message: Cohort) -> MaskSum:
         """Round 2: add up the masks of the clients in the sum; for one set only.
+
+        Parameters
+        ----------
+        message : Cohort
+            The clients in the sum.
+
+        Returns
+        -------
+        MaskSum
+            For the leader; the same one again if the same message comes again.
 
         Raises
         ------
@@ -161,11 +185,25 @@ class Leader(_Server):
     def receive(self, peer: int, message: Message) -> Receipt:
         """Take a message of a helper or client, by its index among those.
 
+        Parameters
+        ----------
+        peer : int
+            The helper's or the client's index; the transport has to know who sent the message.
+        message : SeedHolders, MaskSum or MaskedInput
+            What it sent.
+
+        Returns
+        -------
+        Receipt
+            Accepted, or repeated: a second one that is the same.
+
         Raises
         ------
         PeerError
             If it is not due, of another session, a second one that differs, or of a client that
             was not asked.
+        UsageError
+            If `peer` is no index, or `message` no decoded message.
         """
         self._checked(message, (SeedHolders, MaskedInput, MaskSum), peer)
         client = isinstance(message, MaskedInput)
@@ -194,6 +232,11 @@ class Leader(_Server):
     def ask_inputs(self) -> SeedHolders:
         """End round 0: return what each client in the set is asked with.
 
+        Returns
+        -------
+        SeedHolders
+            Whose seeds all helpers have.
+
         Raises
         ------
         Abort
@@ -208,6 +251,11 @@ class Leader(_Server):
     def ask_masks(self) -> Cohort:
         """End round 1: return what each helper is asked with.
 
+        Returns
+        -------
+        Cohort
+            Whose masked vectors have arrived.
+
         Raises
         ------
         Abort
@@ -219,6 +267,11 @@ class Leader(_Server):
 
     def result(self) -> NDArray[np.uint64]:
         """End round 2: return the sum.
+
+        Returns
+        -------
+        (dim,) uint64 array
+            Over the clients of :meth:`cohort`, exact.
 
         Raises
         ------
