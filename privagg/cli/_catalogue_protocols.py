@@ -158,7 +158,7 @@ def _secagg() -> list[Protocol]:
         ),
         Protocol(
             name="additive",
-            summary="Sums by additive sharing among several servers, of whom one at least is honest",
+            summary="Sums by additive sharing among several servers, one of them honest",
             path=f"{_PACKAGES}.additive",
             threats=("semi-honest",),
             collusion="the leader, all helpers but one, and corrupt clients",

@@ -110,7 +110,7 @@ class Helper(_Server):
         return Receipt.ACCEPTED
 
     def holders(self) -> SeedHolders:
-        """End round 0: return whose seeds are there. Later ones are refused."""
+        """Return whose seeds are there, which ends round 0: later ones are refused."""
         if self._state is HelperState.COLLECTING:
             self._state = HelperState.REPORTED
         return SeedHolders(tag=self._tag, members=self._holders.copy())
