@@ -57,8 +57,7 @@ def lines(text):
 
 
 def write_inputs():
-    from privagg.protocols.responses.bags import Bags
-    from privagg.protocols.responses.release import Curator, Release
+    from privagg.protocols.responses import Bags, Curator, Release
 
     labels = (np.arange(60) % 7 == 0).astype(int)
     bags = Bags.random(60, 4, from_seed(0))
