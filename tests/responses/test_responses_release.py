@@ -83,7 +83,7 @@ def test_no_response_moves_the_sums_by_more_than_the_noise_is_made_for(
 def test_epsilon_of_laplace_noise_by_enumeration(moved, steps):
     """The ratio of all outputs near the origin under every move of the moved sums."""
     epsilon = 1.3
-    decay = release_noise.laplace_noise(epsilon, steps, moved).decay
+    decay = release_noise.laplace_noise(epsilon, steps, moved).law.decay
     assert decay * moved * steps == Fraction(epsilon)
     q = math.exp(-float(decay))
     worst = 0.0
