@@ -226,3 +226,8 @@ def test_a_convolutional_model_is_read_at_an_inner_layer(capsys, tmp_path, monke
     said = capsys.readouterr().out
     assert "the server reads every input of the inner layer 3, and can prove it" in said
     assert "feature_inversion, inputs" in said
+    words[words.index("relu_exact")] = "analytic"
+    assert run([*words, "--clients", "4"]) == 0
+    said = capsys.readouterr().out
+    assert "PARTIAL: the server sees mixtures of inputs of the inner layer" in said
+    assert "fc1s" not in said and "proves an epsilon of at least" in said
