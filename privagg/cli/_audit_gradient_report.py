@@ -273,7 +273,7 @@ def _verdict(
 
 
 def _what(found: GradientAudit) -> tuple[str, str]:
-    """Return what the layer of the worst verdict has, one and many: examples or a layer's inputs."""
+    """Name what the layer of the worst verdict has, one and many: examples, or its inputs."""
     worst = [one.name for one in found.layers if one.verdict is found.verdict]
     if not worst or any(one.on_inputs for one in found.attacks if one.layer in worst):
         return "example", "examples"
