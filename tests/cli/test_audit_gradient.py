@@ -246,3 +246,31 @@ def test_mixtures_that_no_attack_takes_apart_are_not_said_to_be_read(
     said = capsys.readouterr().out
     assert "PARTIAL: the server sees mixtures of examples, none taken apart here." in said
     assert "proves an epsilon of at least" in said
+
+
+CODE = {
+    "exits_at_import": "raise SystemExit(0)\n",
+    "lacks_at_import": "import sys\nsys.nothing\n",
+    "exits_later": "def make():\n    raise SystemExit(0)\n",
+    "no_numbers": "import torch\ndef make():\n    return torch.nn.Linear(9, 9, device='meta')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [
+        ("exits_at_import", "SystemExit"),
+        ("lacks_at_import", "AttributeError"),
+        ("exits_later", "SystemExit"),
+        ("no_numbers", "meta device"),
+    ],
+)
+def test_code_that_ends_the_process_is_no_clean_audit(capsys, tmp_path, monkeypatch, module, part):
+    """A gate in CI must not pass since the model's module called sys.exit()."""
+    np.savez(tmp_path / "own.npz", images=np.zeros((4, 9), np.float32), labels=np.arange(4))
+    (tmp_path / f"{module}.py").write_text(CODE[module])
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--data", "own.npz", "--quiet", "--batch", "2"]
+    error = objects(capsys, *words, "--model", f"{module}:make", code=2)["error"]
+    assert error["argument"] == "--model"
+    assert part in error["message"]
