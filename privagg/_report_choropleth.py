@@ -178,8 +178,7 @@ def markup(plot: Choropleth, prefix: str) -> str:
         f'<div class="panel">{_svg(plot, panel, f"{prefix}{number}-")}</div>'
         for number, panel in enumerate(plot.panels())
     ]
-    caption = html.escape(printable(plot.title))
-    return f'<figcaption>{caption}</figcaption><div class="panels">{"".join(maps)}</div>'
+    return f'<div class="panels">{"".join(maps)}</div>'
 
 
 def _svg(plot: Choropleth, panel: Panel, prefix: str) -> str:

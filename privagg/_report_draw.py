@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from privagg import _report_choropleth, _report_images
+from privagg import _report_choropleth, _report_images, _report_ticks
 from privagg._report_areas import Choropleth
 from privagg._report_choropleth import GRID as _GRID
 from privagg._report_choropleth import INK as _INK
 from privagg._report_images import ImageGrid
-from privagg._report_parts import Plot, SecondAxis, cell_text, printable
+from privagg._report_parts import Plot, cell_text, printable
 from privagg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +34,14 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", ":")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
 _SIZE = (7.2, 4.2)
+# In a page: as wide as its text, so that letters in pictures are as large as those around them.
+_SIZE_IN_PAGE = (4.7, 3.3)
+_LEGEND_LINE = 0.19
+_LETTERS_IN_PAGE = 64
 _MARKED_POINTS = 40
 _NUMBERED_CELLS = 150
 _LETTERS_ALONG_X = 60
+_LETTERS_OF_TITLE = 52
 
 
 def require(*modules: str) -> None:
@@ -89,7 +94,10 @@ def figure(plots: Sequence[Plot | Choropleth | ImageGrid]) -> Figure:
             elif isinstance(plot, ImageGrid):
                 _report_images.draw(plot, whole, slot)
             else:
-                _draw(plot, whole.add_subplot(slot))
+                axes = whole.add_subplot(slot)
+                entries = _draw(plot, axes)
+                if entries:
+                    _legend(entries, axes)
     return whole
 
 
@@ -145,7 +153,7 @@ def svg(plot: Plot | ImageGrid, prefix: str) -> str:
     """Return `plot` as an SVG element to stand in a page, in the page's own colours.
 
     Ink and grid become the CSS variables ``--ink`` and ``--grid``; the ground is transparent.
-    There is no address in it, not even a namespace's.
+    There is no address in it, not even a namespace's, and no title: the page writes it above.
 
     Parameters
     ----------
@@ -156,10 +164,11 @@ def svg(plot: Plot | ImageGrid, prefix: str) -> str:
     """
     import matplotlib
 
-    whole = figure([plot])
+    whole = figure([plot]) if isinstance(plot, ImageGrid) else _in_page(plot)
     whole.patch.set_visible(False)
     for axes in whole.axes:
         axes.patch.set_visible(False)
+        axes.set_title("", loc="left")
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
         whole.savefig(buffer, format="svg")
@@ -168,6 +177,34 @@ def svg(plot: Plot | ImageGrid, prefix: str) -> str:
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     # Only tags are touched: the text between them is the report's own.
     return re.sub(r"<[^>]*>", lambda tag: _for_page(tag[0], prefix), text).strip()
+
+
+def _in_page(plot: Plot) -> Figure:
+    """Return a figure of one plot that is narrow: its legend is below."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    require("matplotlib")
+    width, height = _SIZE_IN_PAGE
+    whole = Figure(layout=ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.05))
+    entries = _draw(plot, whole.add_subplot(), _LETTERS_IN_PAGE - 18)
+    labels = [textwrap.fill(label, _LETTERS_IN_PAGE - 6) for label in _labels(entries)]
+    if entries:
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        columns = max(1, min(len(labels), _LETTERS_IN_PAGE // (longest + 6)))
+        lines = sum(1 + label.count("\n") for label in labels)
+        height += _LEGEND_LINE * (-(-lines // columns) + 1)
+        whole.legend(
+            [entry[0] for entry in entries],
+            labels,
+            loc="outside lower left",
+            ncols=columns,
+            frameon=False,
+            fontsize=9,
+            labelcolor=_INK,
+        )
+    whole.set_size_inches(width, height)
+    return whole
 
 
 def _for_page(tag: str, prefix: str) -> str:
@@ -182,8 +219,10 @@ def _literal(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def _draw(plot: Plot, axes: Axes) -> None:
-    axes.set_title(_literal(plot.title), loc="left", fontsize=12, color=_INK, pad=10)
+def _draw(plot: Plot, axes: Axes, room: int = _LETTERS_ALONG_X) -> list[tuple[Any, str]]:
+    """Draw `plot` and return what its legend has to name; nothing where that is clear."""
+    title = textwrap.fill(_literal(plot.title), _LETTERS_OF_TITLE)
+    axes.set_title(title, loc="left", fontsize=12, color=_INK, pad=10)
     axes.set_xlabel(_literal(plot.x_label), fontsize=10, color=_INK)
     axes.set_ylabel(_literal(plot.y_label), fontsize=10, color=_INK)
     axes.tick_params(colors=_INK, labelsize=9)
@@ -192,52 +231,33 @@ def _draw(plot: Plot, axes: Axes) -> None:
         spine.set_visible(name in ("left", "bottom"))
         spine.set_color(_GRID)
     if plot.kind == "heatmap":
-        _heatmap(plot, axes)
-        return
+        _heatmap(plot, axes, room)
+        return []
     if plot.kind == "map":
-        _legend(_map(plot, axes), axes)
-        return
-    entries = _lines(plot, axes) if plot.kind == "line" else _bars(plot, axes)
+        return _map(plot, axes)
+    entries = _lines(plot, axes) if plot.kind == "line" else _bars(plot, axes, room)
     entries += _references(plot, axes)
     axes.grid(visible=True, axis="both" if plot.kind == "line" else "y", color=_GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     if plot.log_x:
         axes.set_xscale("log")
+        _report_ticks.readable_powers(axes.xaxis)
     if plot.log_y:
         axes.set_yscale("log")
+        _report_ticks.readable_powers(axes.yaxis)
     else:
         _start_at_zero(plot, axes)
     if not plot.log_y:
         if all(v.is_integer() for one in plot.series for v in one.y):
-            axes.yaxis.set_major_locator(_whole_ticks())
-        _readable_numbers(axes.yaxis)
+            axes.yaxis.set_major_locator(_report_ticks.whole_ticks())
+        _report_ticks.readable_numbers(axes.yaxis)
     if plot.kind == "line" and not plot.log_x:
-        _readable_numbers(axes.xaxis)
+        if all(float(v).is_integer() for one in plot.series for v in one.x):
+            axes.xaxis.set_major_locator(_report_ticks.whole_ticks())
+        _report_ticks.readable_numbers(axes.xaxis)
     if plot.second_x is not None:
-        _second_axis(plot.second_x, axes)
-    if len(entries) > 1:
-        _legend(entries, axes)
-
-
-def _second_axis(axis: SecondAxis, axes: Axes) -> None:
-    from matplotlib.ticker import NullLocator
-
-    top = axes.secondary_xaxis("top")
-    top.set_xticks(axis.places, [_literal(text) for text in axis.texts])
-    top.xaxis.set_minor_locator(NullLocator())
-    top.set_xlabel(_literal(axis.label), fontsize=10, color=_INK)
-    top.tick_params(colors=_INK, labelsize=9)
-    top.tick_params(which="both", color=_GRID)
-    top.patch.set_visible(False)
-    for spine in top.spines.values():
-        spine.set_color(_GRID)
-
-
-def _whole_ticks() -> Any:
-    """Return a locator of ticks for counts: there is no half a client."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True)
+        _report_ticks.second_axis(plot.second_x, axes)
+    return entries if len(entries) > 1 else []
 
 
 def _start_at_zero(plot: Plot, axes: Axes) -> None:
@@ -245,7 +265,8 @@ def _start_at_zero(plot: Plot, axes: Axes) -> None:
     values = [v for one in plot.series for v in (*one.y, *one.low, *one.high)]
     values += [one.value for one in plot.references if one.axis == "y"]
     low, high = min(values), max(values)
-    if low >= 0 and high > 0 and (plot.kind != "line" or low < high / 2):
+    flat = low == high
+    if low >= 0 and high > 0 and (plot.kind != "line" or low < high / 2 or flat):
         axes.set_ylim(bottom=0)
 
 
@@ -265,7 +286,7 @@ def _lines(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
     return entries
 
 
-def _bars(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
+def _bars(plot: Plot, axes: Axes, room: int) -> list[tuple[Any, str]]:
     labels = [v if isinstance(v, str) else cell_text(v) for v in plot.series[0].x]
     stacked = plot.kind == "stacked-bar"
     width = 0.7 if stacked else 0.8 / len(plot.series)
@@ -294,7 +315,7 @@ def _bars(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
         for i, value in enumerate(one.y):
             (above if value >= 0 else below)[i] += value
         entries.append((bars, one.name))
-    _name_ticks(axes, labels, "x")
+    _name_ticks(axes, labels, "x", room)
     axes.tick_params(axis="x", length=0)
     return entries[::-1] if stacked else entries
 
@@ -328,11 +349,11 @@ def _map(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
     return entries
 
 
-def _heatmap(plot: Plot, axes: Axes) -> None:
+def _heatmap(plot: Plot, axes: Axes, room: int) -> None:
     columns = [v if isinstance(v, str) else cell_text(v) for v in plot.series[0].x]
     image = axes.imshow([one.y for one in plot.series], aspect="auto", cmap="cividis")
-    _name_ticks(axes, columns, "x")
-    _name_ticks(axes, [one.name for one in plot.series], "y")
+    _name_ticks(axes, columns, "x", room)
+    _name_ticks(axes, [one.name for one in plot.series], "y", room)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -340,21 +361,34 @@ def _heatmap(plot: Plot, axes: Axes) -> None:
     bar.set_label(_literal(plot.value_label), fontsize=10, color=_INK)
     bar.ax.tick_params(colors=_INK, labelsize=9)
     bar.outline.set_visible(False)
-    if len(columns) * len(plot.series) > _NUMBERED_CELLS:
-        return
     values = [v for one in plot.series for v in one.y]
+    texts = _cell_texts(plot, len(columns), room)
     middle = min(values) + 0.55 * (max(values) - min(values))
-    for row, one in enumerate(plot.series):
-        for column, value in enumerate(one.y):
-            axes.text(
-                column,
-                row,
-                cell_text(round(value, 3)),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="#000000" if value > middle else "#ffffff",
-            )
+    for index, text in enumerate(texts):
+        row, column = divmod(index, len(columns))
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="#000000" if values[index] > middle else "#ffffff",
+        )
+
+
+def _cell_texts(plot: Plot, columns: int, room: int) -> list[str]:
+    """Return the number of each cell of a heat map; none if there is no room to read them."""
+    values = [v for one in plot.series for v in one.y]
+    if len(values) > _NUMBERED_CELLS:
+        return []
+    names = max(len(_shorten(one.name)) for one in plot.series)
+    letters = 1.6 * room - 12 - 1.1 * names
+    for digits in (3, 2):
+        texts = [cell_text(round(value, digits)) for value in values]
+        if columns * (max(map(len, texts)) + 0.4) <= letters:
+            return texts
+    return []
 
 
 def _references(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
@@ -366,15 +400,15 @@ def _references(plot: Plot, axes: Axes) -> list[tuple[Any, str]]:
     return entries
 
 
-def _name_ticks(axes: Axes, labels: Sequence[str], axis: str) -> None:
+def _name_ticks(axes: Axes, labels: Sequence[str], axis: str, room: int) -> None:
     """Name every position, or every n-th where there are too many to read."""
-    step = max(1, -(-len(labels) // 40))
+    step = max(1, -(-len(labels) // (room * 2 // 3)))
     shown = range(0, len(labels), step)
     texts = [_shorten(labels[i]) for i in shown]
     if axis == "y":
         axes.set_yticks(list(shown), [_literal(t) for t in texts])
         return
-    room = _LETTERS_ALONG_X // len(texts)
+    room = room // len(texts)
     longest_word = max(len(word) for text in texts for word in (text.split() or [""]))
     turned: dict[str, Any] = {}
     if longest_word <= room:
@@ -388,22 +422,16 @@ def _shorten(label: str) -> str:
     return label if len(label) <= 32 else label[:31] + "…"
 
 
-def _readable_numbers(axis: Any) -> None:
-    """Write 200k and 3M where numbers are large, and never an offset in the corner."""
-    from matplotlib.ticker import EngFormatter, ScalarFormatter
-
-    largest = max(abs(v) for v in axis.get_view_interval())
-    large = 1e4 <= largest < 1e15
-    axis.set_major_formatter(EngFormatter(sep="") if large else ScalarFormatter(useOffset=False))
+def _labels(entries: Sequence[tuple[Any, str]]) -> list[str]:
+    # A label that starts with an underscore would be left out: matplotlib keeps such names to
+    # itself. A word joiner before it changes nothing that is seen.
+    return ["\u2060" + t if t.startswith("_") else t for t in (_literal(e[1]) for e in entries)]
 
 
 def _legend(entries: Sequence[tuple[Any, str]], axes: Axes) -> None:
-    # A label that starts with an underscore would be left out: matplotlib keeps such names to
-    # itself. A word joiner before it changes nothing that is seen.
-    labels = ["\u2060" + t if t.startswith("_") else t for t in (_literal(e[1]) for e in entries)]
     axes.legend(
         [e[0] for e in entries],
-        labels,
+        _labels(entries),
         loc="upper left",
         bbox_to_anchor=(1.01, 1.0),
         borderaxespad=0.0,

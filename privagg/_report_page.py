@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 _LONGEST_JSON = 200_000
+_LETTERS_ON_PAPER = 95
+_FRAMES = {Choropleth: "maps", ImageGrid: "scroll grid", Plot: "scroll drawn"}
+_KINDS = {"stacked-bar": "stacked bars", "bar": "bars", "line": "lines", "heatmap": "heat map"}
 
 
 def page(
@@ -64,6 +67,7 @@ def page(
                 "title": printable(table.title),
                 "heads": table.heads,
                 "rows": table.texts(),
+                "wide": _least_letters(table) > _LETTERS_ON_PAPER,
                 "numeric": [table.is_numeric(i) for i in range(len(table.heads))],
             }
             for table in tables
@@ -73,9 +77,11 @@ def page(
         "plots": [
             {
                 "title": printable(p.title),
+                "words": printable(_words(p)),
                 "svg": _picture(p, f"plot{i}-"),
                 # What is inside a group can be reached; a picture is one thing.
                 "role": "group" if isinstance(p, Choropleth) else "img",
+                "frame": _FRAMES[type(p)],
             }
             for i, p in enumerate(plots)
         ],
@@ -90,3 +96,26 @@ def _picture(plot: Plot | Choropleth | ImageGrid, prefix: str) -> str:
     if isinstance(plot, Choropleth):
         return _report_choropleth.markup(plot, prefix)
     return _report_draw.svg(plot, prefix)
+
+
+def _least_letters(table: Table) -> int:
+    """Return the letters in a row whose columns are as narrow as their longest words."""
+    columns = zip(table.heads, *table.texts(), strict=True)
+    longest = [
+        max(len(word) for text in column for word in text.split() or [""]) for column in columns
+    ]
+    return sum(longest) + 2 * len(longest)
+
+
+def _words(plot: Plot | Choropleth | ImageGrid) -> str:
+    """Return what a picture is, for those who do not see it; the tables have its numbers."""
+    if not isinstance(plot, Plot):
+        return plot.title
+    kind = _KINDS.get(plot.kind, plot.kind)
+    words = f"{plot.title}: {kind}, {plot.y_label} by {plot.x_label}"
+    if plot.value_label:
+        words += f"; colour: {plot.value_label}"
+    names = [one.name for one in plot.series if one.name]
+    if plot.kind != "heatmap" and len(names) > 1:
+        words += f"; {', '.join(names)}"
+    return words

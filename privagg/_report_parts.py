@@ -287,6 +287,11 @@ class SecondAxis:
         Where, on the plot's own x axis.
     texts : sequence of str
         A name for each place.
+
+    Raises
+    ------
+    UsageError
+        If places and texts are not as many, or a place is not finite.
     """
 
     label: str

@@ -23,11 +23,14 @@ def describe(value: object) -> str:
 def as_array(name: str, values: Any) -> NDArray[Any]:
     """Return `values` as an array of whatever type: rows of different lengths are none.
 
+    A masked array is refused: NumPy would show the numbers under its mask.
+
     Raises
     ------
     UsageError
         Naming the argument.
     """
+    refuse_masked(name, values)
     try:
         return np.asarray(values)
     except ValueError:

@@ -162,7 +162,7 @@ class Encoding:
                 "clip",
                 clip,
                 f"a number from {low} to {high}",
-                "Take the largest magnitude that an honest value should have.",
+                "One for all coordinates: the largest magnitude that an honest value should have.",
             )
         object.__setattr__(self, "clip", float(clip))
 
@@ -385,7 +385,10 @@ class Encoding:
             raise UsageError("vector", describe(vector), f"{allowed}, not empty")
         if vector.dtype.kind == "f" and vector.dtype.itemsize <= 8:
             if self.kind != "float":
-                hint = 'Use Encoding(kind="float", clip=...).'
+                hint = (
+                    'Floats need a clip: Params.recommend(..., clip=...), Encoding(kind="float", '
+                )
+                hint += "clip=...), --clip."
                 raise UsageError("vector", vector.dtype.name, allowed, hint)
             wide = np.dtype(np.float64 if vector.dtype.itemsize == 8 else np.float32)
         elif vector.dtype.kind in "iu":

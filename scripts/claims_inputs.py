@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from privagg.entropy import from_seed
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.release import Curator, Release
 
 
 def absences(path: Path) -> None:

@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from docs_modules import MODULES
 
@@ -140,13 +141,28 @@ def tables_for_diagrams(text: str) -> str:
 def _notebook(path: Path) -> str:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     name = path.relative_to(ROOT).as_posix()
-    note = f"*The cells of `{name}`; the tests execute it, and its pictures appear when it runs.*"
+    note = f"*The cells of `{name}` with what they gave; the tests execute it again.*"
     parts = []
     for cell in cells:
         source = "".join(cell["source"]).rstrip()
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+        else:
+            parts.append(f"```python\n{source}\n```")
+            parts += [text for one in cell["outputs"] if (text := _output(one))]
     title, _, rest = parts[0].partition("\n")
     return "\n\n".join([title, note, rest.strip(), *parts[1:]]) + "\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Return what a cell gave: a picture, or text."""
+    data = output.get("data", {})
+    words = "".join(output.get("text", data.get("text/plain", ""))).rstrip()
+    if "image/png" in data:
+        picture = "".join(data["image/png"]).replace("\n", "")
+        alt = "What the cell above draws"
+        return f'<img class="output" alt="{alt}" src="data:image/png;base64,{picture}">'
+    return f"````text\n{words}\n````" if words else ""
 
 
 def repository_page(path: str) -> str:

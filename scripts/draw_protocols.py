@@ -24,8 +24,8 @@ from privagg.protocols.multidim.aggregator import Aggregator as TupleAggregator
 from privagg.protocols.multidim.messages import TupleReports
 from privagg.protocols.multidim.params import Protocol as Surveys
 from privagg.protocols.multidim.respondent import Respondent as TupleRespondent
-from privagg.protocols.responses.release import Curator
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.curator import Curator
+from privagg.protocols.responses.result import Released
 from privagg.protocols.secagg import states as secagg_states
 from privagg.protocols.secagg.params import Params as SecaggParams
 from privagg.protocols.sensor import messages as said

@@ -107,7 +107,8 @@ def sensor_states() -> str:
                 for (at, kind), after in transitions.items()
                 if at is state
             ]
-            rows.append([mode.name, state.name, ", ".join(steps)])
+            if steps:  # else no member of this mode is ever in this state
+                rows.append([mode.name, state.name, ", ".join(steps)])
     return table(["mode", "in state", "accepts, and goes to"], rows)
 
 

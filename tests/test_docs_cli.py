@@ -19,8 +19,8 @@ from privagg.cli.envelope import KEYS
 from privagg.cli.failures import ExitCode
 from privagg.cli.main import COMMANDS, run
 from privagg.protocols import secagg
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.release import Curator, Release
 
 
 def commands(table=COMMANDS, before=""):

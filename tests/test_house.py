@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import re
 import subprocess
 import sys
@@ -183,19 +182,3 @@ def test_licence_is_the_whole_apache_licence():
         assert re.search(rf"^   {number}\. [A-Z]", text, re.MULTILINE)
     assert "END OF TERMS AND CONDITIONS" in text
     assert PROJECT["project"]["license"] == "Apache-2.0"
-
-
-def test_notebooks_are_stripped_of_outputs(tmp_path):
-    code = {"cell_type": "code", "metadata": {}, "source": "1", "execution_count": 3}
-    output = {"output_type": "stream", "name": "stdout", "text": "é"}
-    words = {"cell_type": "markdown", "metadata": {}, "source": "é"}
-    book = {"cells": [words, {**code, "outputs": [output]}], "nbformat": 4, "metadata": {}}
-    path = tmp_path / "book.ipynb"
-    path.write_text(json.dumps(book), encoding="utf-8")
-    command = [sys.executable, str(ROOT / "scripts" / "strip_notebooks.py"), str(path)]
-    first = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (first.returncode, "outputs removed" in first.stdout) == (1, True)
-    stripped = json.loads(path.read_text(encoding="utf-8"))
-    assert stripped["cells"] == [words, {**code, "execution_count": None, "outputs": []}]
-    second = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (second.returncode, second.stdout) == (0, "")

@@ -13,7 +13,7 @@ import pytest
 
 from privagg.protocols import additive, lightsecagg, locational, multidim, secagg, sensor
 from privagg.protocols.lightsecagg import states as lsa_states
-from privagg.protocols.responses.release import Release
+from privagg.protocols.responses.params import Release
 from privagg.protocols.secagg import states as secagg_states
 from privagg.protocols.sensor.messages import Answer, Roster
 from privagg.protocols.sensor.states import TABLES, MemberState, Mode

@@ -1,6 +1,15 @@
 """Attacks on reports of local differential privacy, and what they prove.
 
-==========================  ======================================
+==========================  =============================================
+:func:`guess_success`       guess the value from one report
+:func:`averaging_success`   guess it from repeated reports
+:func:`distinguish_oracle`  a lower bound of an oracle's epsilon
+:func:`distinguish_tuples`  the same of a survey with fakes
+:func:`infer_attributes`    which attribute of RS+FD or RS+RFD is true
+:func:`reidentify`          find a respondent of several SMP surveys
+:func:`poisoning_gain`      what fake respondents gain
+==========================  =============================================
+
 All of them attack reports that they make themselves, of known values: they audit a configuration,
 not anyone's reports.
 """

@@ -86,6 +86,11 @@ def averaging_success(
     seed : int
         The experiment is repeatable: it attacks reports that it made itself.
 
+    Returns
+    -------
+    AveragingSuccess
+        How often the value is guessed after each number of reports.
+
     Raises
     ------
     UsageError

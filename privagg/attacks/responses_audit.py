@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from privagg.attacks.responses import expected_advantage, posterior
 from privagg.attacks.responses_ranges import Determined, determine
 from privagg.errors import UsageError
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.result import Released
 
 __all__ = ["Audit", "JOINT_ROWS", "audit", "likelihood", "read_prior"]
 

@@ -18,7 +18,8 @@ from privagg.bench.clock import Timing, cycles_per_second, race
 from privagg.bench.rows import OURS, Case, Row, Step, check_parts, report, sizes
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.release import Curator, Release
+from privagg.protocols.responses.curator import Curator
+from privagg.protocols.responses.params import Release
 from privagg.report import Report
 
 __all__ = ["PARTS", "bench"]

@@ -112,13 +112,16 @@ def make_model(model: str, seed: int) -> Any:
     make = _named("--model", model)
     try:
         made = make()
-    except Exception as error:  # Whatever the user's own code raises.
+    except (Exception, SystemExit) as error:  # Whatever the user's own code raises.
         what = f"{type(error).__name__}: {error}"
         raise UsageError(
             "--model", model, "a function that makes a torch.nn.Module without arguments", what
         ) from error
     if not isinstance(made, torch.nn.Module):
         raise UsageError("--model", type(made).__name__, "a function that makes a torch.nn.Module")
+    if any(tensor.is_meta for tensor in (*made.parameters(), *made.buffers())):
+        hint = "Make it without torch.device('meta')."
+        raise UsageError("--model", "a model on the meta device", "one that has its numbers", hint)
     return made
 
 
@@ -130,15 +133,16 @@ def _named(flag: str, text: str) -> Any:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), name)
+        home = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(flag, text, f"a module that can be imported ({error})") from None
-    except AttributeError:
-        raise UsageError(flag, text, f"a name that {module} has") from None
-    except Exception as error:  # Whatever the user's own code raises.
+    except (Exception, SystemExit) as error:  # Whatever the user's own code raises.
         raise UsageError(
             flag, text, "a module that can be imported", f"{type(error).__name__}: {error}"
         ) from error
+    if not hasattr(home, name):
+        raise UsageError(flag, text, f"a name that {module} has")
+    found = getattr(home, name)
     if not callable(found):
         raise UsageError(flag, text, "a function")
     return found

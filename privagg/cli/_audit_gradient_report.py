@@ -236,8 +236,8 @@ def _notes(found: GradientAudit) -> list[str]:
 
 _MEANING = {
     Verdict.EXACT: "the server reads every {what}, and can prove it",
-    Verdict.RECONSTRUCTABLE: "the server reads most {what}s",
-    Verdict.PARTIAL: "the server reads some {what}s, or mixtures of them",
+    Verdict.RECONSTRUCTABLE: "the server reads most {many}",
+    Verdict.PARTIAL: "the server reads some {many}",
     Verdict.HIDDEN: "noise hides every component from these attacks, which is no proof of privacy",
 }
 
@@ -252,16 +252,19 @@ def _verdict(
     delta: float,
 ) -> str:
     epsilon = found.epsilon(delta)
-    text = f"{found.verdict.value}: {_MEANING[found.verdict].format(what=_what(found))}. "
+    one, many = _what(found)
+    text = f"{found.verdict.value}: {_MEANING[found.verdict].format(what=one, many=many)}. "
+    if found.verdict is Verdict.PARTIAL and not any(each.recovered for each in found.attacks):
+        text = f"{found.verdict.value}: the server sees mixtures of {many}, none taken apart here. "
     if found.verdict is Verdict.PARTIAL:
-        why = [f"layer {one.name}: {one.reason}" for one in found.layers]
-        text += "".join(f"Why: {reason}. " for reason in why[:1])
+        why = [each for each in found.layers if each.verdict is Verdict.PARTIAL][:1]
+        text += "".join(f"Why: layer {each.name}: {each.reason}. " for each in why)
     text += (
         "No noise: no epsilon."
         if epsilon is None
         else f"Epsilon is at most {epsilon:.4g} at delta {delta:g}, one example added or removed."
     )
-    text += f" The worst-case test proves at least {tests[0].epsilon:.3g}."
+    text += f" The worst-case test proves an epsilon of at least {tests[0].epsilon:.3g}."
     if leaks:
         names = ", ".join(dict.fromkeys(one.name for one in leaks))
         text += f" LEAK: {names} above {fail_above:g} dB ({how}) and 6 dB above chance."
@@ -272,9 +275,10 @@ def _verdict(
     return text
 
 
-def _what(found: GradientAudit) -> str:
-    """Return what the layer of the worst verdict has: examples, or what a layer makes of them."""
+def _what(found: GradientAudit) -> tuple[str, str]:
+    """Name what the layer of the worst verdict has, one and many: examples, or its inputs."""
     worst = [one.name for one in found.layers if one.verdict is found.verdict]
     if not worst or any(one.on_inputs for one in found.attacks if one.layer in worst):
-        return "example"
-    return f"input of the inner layer {worst[0]}"
+        return "example", "examples"
+    layer = f"of the inner layer {worst[0]}"
+    return f"input {layer}", f"inputs {layer}"

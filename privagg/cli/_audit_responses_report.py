@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from privagg.attacks.responses_audit import Audit
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.result import Released
 from privagg.report import Cell, Plot, Reference, Report, Series, Table
 
 __all__ = ["report"]

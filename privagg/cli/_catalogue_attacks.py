@@ -92,6 +92,12 @@ _ORACLES = "privagg audit ldp --values 16 --epsilon 1"
 _SURVEY = "privagg audit ldp --input adult --protocol"
 _LDP = {
     "guess": ("guess:guess_success", "one report, and how frequent values are", _RATE, _ORACLES),
+    "averaging": (
+        "averaging:averaging_success",
+        "several reports of one respondent's value",
+        _RATE,
+        "",
+    ),
     "distinguish-oracle": (
         "distinguisher:distinguish_oracle",
         "reports of either of two values",
@@ -161,7 +167,22 @@ _GRADIENTS = {
     "cocktail_party": ("cocktail_party:cocktail_party", _SUM, _SEEN),
     "inverting_gradients": ("optimisation:inverting_gradients", "all gradients and labels", _SEEN),
     "dlg": ("optimisation:dlg", "all gradients", _SEEN),
+    "feature_inversion": (
+        "feature_inversion:invert_features",
+        "embeddings, and the network in front of them",
+        _SEEN,
+    ),
+    "feature_inversion+gm": (
+        "feature_inversion:invert_features",
+        "the same, and all gradients",
+        _SEEN,
+    ),
     "label-counts": ("labels:labels", "the gradient of the last layer", "beside the true counts"),
+    "malicious-weights": (
+        "malicious:detect",
+        "the model that a client was sent",
+        "a score: weights made to single out inputs; a low score proves nothing",
+    ),
     "worst-case": (
         "worst_case:distinguish",
         "everything but whether one example took part",
@@ -170,16 +191,10 @@ _GRADIENTS = {
 }
 _GRADIENTS_ONLY_IN_THE_LIBRARY = {
     "token-span": ("span:span_test", "the gradient of an attention layer", "which tokens fit"),
-    "feature-inversion": ("feature_inversion:invert_features", "embeddings and the network", _SEEN),
     "model-inconsistency": (
         "inconsistency:inconsistent_round",
         "a server that gives clients different models",
         "exact: the target's update alone, or the abort of rounds bound to a model",
-    ),
-    "malicious-weights": (
-        "malicious:detect",
-        "the model that a client was sent",
-        "a score: weights made to single out inputs; a low score proves nothing",
     ),
 }
 

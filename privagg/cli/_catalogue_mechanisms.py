@@ -33,7 +33,8 @@ _ORACLES = {
 }
 _REPEATED = {
     "l-grr": "longitudinal:LGRR",
-    "l-osue": "longitudinal:LOSUE",
+    "l-osue": "longitudinal_unary:LOSUE",
+    "l-sue": "longitudinal_unary:LSUE",
     "loloha": "longitudinal_hashing:LOLOHA",
     "dbitflip": "longitudinal_hashing:DBitFlip",
 }
@@ -47,6 +48,7 @@ _NUMBERS = {
 # Where the class names none, or refers to another's.
 _OTHER_SOURCES = {
     "l-osue": facts("privagg.mechanisms.longitudinal:LGRR").source,
+    "l-sue": 'Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014',
     "planar-laplace": facts("privagg.mechanisms.geo").source,
     "skellam": "Agarwal, Kairouz, Liu, NeurIPS 2021",
     "sue": 'Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014',

@@ -156,6 +156,19 @@ def _secagg() -> list[Protocol]:
             page="docs/lightsecagg.md",
             source=_LSA,
         ),
+        Protocol(
+            name="additive",
+            summary="Sums by additive sharing among several servers, one of them honest",
+            path=f"{_PACKAGES}.additive",
+            threats=("semi-honest",),
+            collusion="the leader, all helpers but one, and corrupt clients",
+            learns="who takes part, the sum of their vectors, and no more of them",
+            rounds=("share-seeds", "masked-input", "sum-masks"),
+            dropouts=True,
+            command="",
+            page="docs/additive.md",
+            source="after Corrigan-Gibbs and Boneh, Prio, NSDI 2017, without its proofs",
+        ),
     ]
 
 
@@ -242,7 +255,7 @@ def _responses() -> list[Protocol]:
         Protocol(
             name="responses",
             summary="A curator releases the bags' sums or means once, with label privacy",
-            path=f"{_PACKAGES}.responses.release:Curator",
+            path=f"{_PACKAGES}.responses.curator:Curator",
             threats=("active",),
             collusion="any number of those who see the release; the curator is trusted",
             learns="noisy sums of bags, whose members are public",
@@ -255,7 +268,7 @@ def _responses() -> list[Protocol]:
         Protocol(
             name="responses-secure",
             summary="The same by secure aggregation: no curator sees a response",
-            path=f"{_PACKAGES}.responses.secure_release:release_securely",
+            path=f"{_PACKAGES}.responses.rounds:release_securely",
             threats=_ALL_SIGNED,
             collusion="as bonawitz",
             learns="sums of bags, with the clients' noise if there is epsilon",

@@ -366,7 +366,8 @@ def _notes(result: Result) -> Iterator[str]:
     if result.estimates.withheld.any():
         yield (
             "A mean is withheld where the interval of its count holds 0. The JSON object's smooth "
-            "has a value there, which rests on a model of all regions."
+            "has a value there, which rests on a model of all regions. Of more use: larger regions "
+            "(--parents with --levels parents), a narrower range of the value, more respondents."
         )
     if params.other:
         yield (

@@ -93,7 +93,7 @@ def simulation(
         notes=[
             f"The server learned {learned}.",
             f"It did not learn {hidden}.",
-            *_notes(result),
+            *_notes(result, material),
             *_declared(material),
         ],
         verdict=_verdict(result),
@@ -201,7 +201,14 @@ def _verdict(result: Result) -> str:
     return f"{right} Guarantee: {told}."
 
 
-def _notes(result: Result) -> Iterator[str]:
+def _notes(result: Result, material: Material) -> Iterator[str]:
+    if material.inputs.labels is not None and (drowned := _drowned(result)):
+        yield (
+            f"{', '.join(material.inputs.labels[at] for at in drowned[:5])}: the sum of "
+            f"{len(drowned)} of {result.params.dim:,} columns is below the rounding's bound, "
+            f"{result.error_bound:.3g}, and says little: --clip is one for all columns. Bring them "
+            "to one scale first, or take more --value-bits."
+        )
     if result.insecure_seed:
         yield "Seeded, so insecure: who knows the seed knows every secret of this run."
     if result.clipped:
@@ -209,6 +216,14 @@ def _notes(result: Result) -> Iterator[str]:
             f"{result.clipped:,} values were beyond the clip; only a simulation can know this, and "
             "the plain sum is that of the clipped values."
         )
+
+
+def _drowned(result: Result) -> list[int]:
+    """Return which sums the rounding of floats alone may have made; of columns that are not 0."""
+    if result.params.encoding.clip is None:
+        return []
+    sums = np.concatenate([np.abs(one).ravel() for one in _named(result.sum).values()])
+    return np.flatnonzero((sums > 0) & (sums < result.error_bound)).tolist()
 
 
 def _declared(material: Material) -> list[str]:

@@ -255,7 +255,7 @@ def _plots(result: Result) -> Iterator[Plot]:
     yield Plot(
         kind="bar",
         title=f"Energy per node, {_span(result)}",
-        x_label="",
+        x_label="spent on",
         y_label="energy [µJ]",
         log_y=all(models[name][part] > 0 for name in models for part in parts),
         series=[Series(name, names, [models[name][part] for part in parts]) for name in models],

@@ -83,7 +83,7 @@ def responses(
     """
     from privagg.attacks.responses_audit import audit, read_prior
     from privagg.cli import _audit_responses_report
-    from privagg.protocols.responses.released import Released
+    from privagg.protocols.responses.result import Released
 
     releases = [Released.read(path) for path in paths]
     believed: object = prior

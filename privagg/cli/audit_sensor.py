@@ -143,8 +143,8 @@ def _report(found: Audit) -> Report:
                 kind="heatmap",
                 title="Readings found, of those attacked; an attack that cannot be tried counts 0",
                 x_label="attack",
-                y_label="",
-                value_label="rate",
+                y_label="protocol",
+                value_label="readings found [share]",
                 series=[
                     Series(name, kinds, [rate.get((name, kind), 0.0) for kind in kinds])
                     for name in variants

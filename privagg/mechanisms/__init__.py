@@ -19,8 +19,9 @@ from privagg.mechanisms.guarantees import Guarantee, Target, coalition_curve
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
-from privagg.mechanisms.longitudinal import LGRR, LOSUE, LSUE, Longitudinal
+from privagg.mechanisms.longitudinal import LGRR, Longitudinal
 from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
+from privagg.mechanisms.longitudinal_unary import LOSUE, LSUE
 from privagg.mechanisms.mean_estimate import MeanEstimate
 from privagg.mechanisms.memory import Memory
 from privagg.mechanisms.numeric import NumericMechanism

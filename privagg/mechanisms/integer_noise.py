@@ -1,4 +1,4 @@
-"""Exact integer noise: discrete Gaussian and Skellam numbers from uniform bits, by inversion.
+"""Exact integer noise: discrete Gaussian, Laplace and Skellam numbers from uniform bits.
 
 A uniform U in [0, 1) is drawn bit by bit, and the number is the least j with U < P(X <= j). 64 bits
 of U and as many of each P(X <= j) nearly always decide; where they do not (a word equals a cut-off
@@ -11,6 +11,8 @@ What is not promised: constant time. How long a draw takes depends on the number
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -23,7 +25,7 @@ from privagg._validate import whole
 from privagg.accounting.rdp import positive
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
-from privagg.mechanisms._enclosures import DiscreteGaussian, Law, Skellam, tails
+from privagg.mechanisms._enclosures import DiscreteGaussian, Law, Skellam
 from privagg.mechanisms._kernels.inversion import UNDECIDED, inverted, inverted_plain
 
 __all__ = ["MAX_SIGMA", "IntegerNoise", "integer_noise"]
@@ -40,7 +42,10 @@ _LAWS: dict[str, type[DiscreteGaussian] | type[Skellam]] = {
 
 
 class IntegerNoise:
-    """A sampler of one law; build it with :func:`integer_noise`, which keeps the tables.
+    """A sampler of one law.
+
+    Build it with :func:`integer_noise`, or for Laplace numbers with
+    :func:`~privagg.mechanisms.discrete_laplace.discrete_laplace`: they keep the tables.
 
     Parameters
     ----------
@@ -49,9 +54,9 @@ class IntegerNoise:
     """
 
     def __init__(self, law: Law) -> None:
-        self._law = law
+        self.law = law
         bits = 128
-        while (ends := _ends(tails(law, bits), bits)) is None:
+        while (ends := _ends(law.tails(bits), bits)) is None:
             bits += 64
         self._ends = np.array(ends, np.uint64)
         self._first = -(len(ends) // 2)
@@ -64,6 +69,11 @@ class IntegerNoise:
     def entries(self) -> int:
         """How many integers the table decides; all others are decided by more bits."""
         return int(self._ends.size)
+
+    @property
+    def variance(self) -> float:
+        """The law's variance, of discrete Gaussian numbers its parameter."""
+        return float(self.law.variance)
 
     def sample(self, count: int, draws: Draws) -> NDArray[np.int64]:
         """Return `count` independent numbers.
@@ -99,12 +109,12 @@ class IntegerNoise:
         while True:
             word = word << 64 | int(draws.words64(1)[0])
             bits += 64
-            found = _search(tails(self._law, bits + 64), bits + 64, word << 64, (word + 1) << 64)
+            found = _search(self.law.tails(bits + 64), bits + 64, word << 64, (word + 1) << 64)
             if found is not None:
                 return found
 
     def __repr__(self) -> str:
-        return f"IntegerNoise({type(self._law).__name__}, sigma {self._law.sigma:.6g})"
+        return f"IntegerNoise({type(self.law).__name__}, sigma {math.sqrt(self.variance):.6g})"
 
 
 @lru_cache(maxsize=8)
@@ -136,7 +146,7 @@ def integer_noise(
     return IntegerNoise(_LAWS[kind](Fraction(value)))
 
 
-def _ends(found: list[tuple[int, int]], bits: int) -> list[int] | None:
+def _ends(found: Iterable[tuple[int, int]], bits: int) -> list[int] | None:
     """Return the 64 first bits of P(X <= j), all j that they tell from 0 and 1; None if unsure."""
     one = 1 << bits
     upper, lower = [], []
@@ -155,16 +165,17 @@ def _ends(found: list[tuple[int, int]], bits: int) -> list[int] | None:
     return lower[::-1] + upper
 
 
-def _search(found: list[tuple[int, int]], bits: int, least: int, most: int) -> int | None:
+def _search(found: Iterable[tuple[int, int]], bits: int, least: int, most: int) -> int | None:
     """Return the j of every U from least / 2**bits to below most / 2**bits, if it is one j."""
     one = 1 << bits
-    for k in range(len(found)):
-        low, high = found[k]
+    before: tuple[int, int] | None = None
+    for k, (low, high) in enumerate(found):
         # j = k: P(X <= k - 1) <= U < P(X <= k), with P(X <= -1) = P(X > 0).
-        start = high if k == 0 else one - found[k - 1][0]
+        start = high if before is None else one - before[0]
         if start <= least and most <= one - high:
             return k
-        # j = -1 - k: P(X > k + 1) <= U < P(X > k)
-        if k + 1 < len(found) and found[k + 1][1] <= least and most <= low:
-            return -1 - k
+        # j = -k: P(X > k) <= U < P(X > k - 1)
+        if before is not None and high <= least and most <= before[0]:
+            return -k
+        before = low, high
     return None

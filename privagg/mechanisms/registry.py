@@ -16,8 +16,9 @@ from privagg.mechanisms.grr import GRR
 from privagg.mechanisms.hadamard import HadamardResponse
 from privagg.mechanisms.histogram_encoding import SHE, THE
 from privagg.mechanisms.local_hashing import BLH, OLH, LocalHashing
-from privagg.mechanisms.longitudinal import LGRR, LOSUE, LSUE
+from privagg.mechanisms.longitudinal import LGRR
 from privagg.mechanisms.longitudinal_hashing import LOLOHA, DBitFlip
+from privagg.mechanisms.longitudinal_unary import LOSUE, LSUE
 from privagg.mechanisms.projective import PGR
 from privagg.mechanisms.randomized_response import RandomizedResponse
 from privagg.mechanisms.square_wave import SquareWave

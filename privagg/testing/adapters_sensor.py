@@ -13,6 +13,7 @@ from privagg.entropy import Entropy
 from privagg.errors import Abort, UsageError
 from privagg.protocols import sensor
 from privagg.protocols.sensor import MemberState, messages
+from privagg.protocols.sensor.states import Mode, mode
 from privagg.testing.protocol_contract import Envelope, Party, Protocol, Run, Sum
 
 __all__ = ["SensorCluster"]
@@ -171,7 +172,11 @@ class _Epoch(Run):
 
     def _answers(self) -> list[Envelope]:
         said = []
-        agreed = MemberState.ECHOED if self._protocol.params.drops else MemberState.SHARED
+        agreed = {
+            Mode.FULL: MemberState.SHARED,
+            Mode.THRESHOLD: MemberState.ECHOED,
+            Mode.MASKED: MemberState.MASKED,
+        }[mode(self._protocol.params)]
         for node in self._members():
             if self.parties[node].state is not agreed:
                 continue

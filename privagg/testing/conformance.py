@@ -174,9 +174,15 @@ def carry_out(
     Raises
     ------
     UsageError
-        If a name is not that of a check, or no reason is given.
+        If a name is not that of a check, no reason is given, or nothing is left to carry out.
     """
+    if not isinstance(skip, Mapping):
+        raise UsageError("skip", type(skip).__name__, "a mapping of names to reasons")
+    if only is not None and (isinstance(only, str) or not isinstance(only, Iterable)):
+        raise UsageError("only", type(only).__name__, "names of checks, in a list")
     chosen = list(checks) if only is None else list(only)
+    if not chosen:
+        raise UsageError("only", "no names", f"one or more of {', '.join(checks)}")
     for argument, names in (("only", chosen), ("skip", list(skip))):
         for name in names:
             if name not in checks:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from privagg._validate import whole
 from privagg.domain import Domain
-from privagg.errors import UsageError
+from privagg.errors import PrivaggError, UsageError
 from privagg.testing import (
     mechanism_aggregation,
     mechanism_arguments,
@@ -111,10 +112,10 @@ def check_mechanism(
         raise UsageError("alpha", alpha, "a number between 0 and 1, such as 1e-6")
     if variance_is not in ("exact", "bound"):
         raise UsageError("variance_is", variance_is, "exact or bound")
+    whole("seed", seed, 0, 2**64 - 1)
     factory, of, at = _factory(make, domain, epsilon)
-    held = _values(of, values)
-    subject = Subject(factory, of, at, held, runs, alpha, seed, variance_is)
-    built = subject.mechanism
+    subject = Subject(factory, of, at, _values(of, values), runs, alpha, seed, variance_is)
+    built = _built(subject)
     checks = {name: _bound(check, subject) for name, check in MECHANISM_CHECKS.items()}
     found = carry_out(
         f"{getattr(built, 'name', type(built).__name__)} (epsilon {at:g})",
@@ -140,12 +141,33 @@ def _factory(make: Any, domain: Any, epsilon: Any) -> tuple[MakeMechanism, Any, 
         kind, options = type(make), dict(getattr(make, "options", {}))
         of = make.domain if domain is None else domain
         at = make.epsilon if epsilon is None else epsilon
-        return lambda d, e: kind(d, e, **options), of, float(at)
+        return lambda d, e: kind(d, e, **options), of, _number(at)
     if not callable(make):
         raise UsageError("make", type(make).__name__, "a mechanism, or what makes one")
     if domain is None or epsilon is None:
         raise UsageError("domain, epsilon", "nothing", "needed where `make` is no mechanism")
-    return make, domain, float(epsilon)
+    return make, domain, _number(epsilon)
+
+
+def _number(epsilon: Any) -> float:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
+        raise UsageError("epsilon", epsilon, "a number")
+    return float(epsilon)
+
+
+def _built(subject: Subject) -> Any:
+    """Build the mechanism; that it cannot be built at all is the caller's mistake."""
+    try:
+        built = subject.mechanism
+    except PrivaggError:
+        raise
+    except Exception as error:  # whatever the maker does
+        raise UsageError(
+            "make", f"{type(error).__name__}: {error}", "what makes a mechanism"
+        ) from error
+    if not hasattr(built, "randomize"):
+        raise UsageError("make", f"what makes {type(built).__name__}", "what makes a mechanism")
+    return built
 
 
 def _values(domain: Any, values: Iterable[Any] | None) -> list[Any]:
@@ -156,7 +178,12 @@ def _values(domain: Any, values: Iterable[Any] | None) -> list[Any]:
         # Both ends and some between: one-hot truths of every value would take long.
         places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 5)).astype(int))
         values = [labels[place] for place in places]
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise UsageError("values", type(values).__name__, "values of the domain, in a list")
+    if not hasattr(domain, "encode"):
+        raise UsageError("domain", type(domain).__name__, "a Domain")
     held = list(values)
-    if len(held) < 2:
-        raise UsageError("values", f"{len(held)} values", "at least two different ones")
+    different = len(np.unique(domain.encode(held))) if held else 0
+    if different < 2:
+        raise UsageError("values", f"{different} different ones", "at least two")
     return held

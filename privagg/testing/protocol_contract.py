@@ -88,6 +88,11 @@ class Run(ABC):
     def reload(self, party: Party) -> None:
         """Replace a party by the one that its dumped state makes; nothing where it has none.
 
+        Parameters
+        ----------
+        party : Party
+            One of :attr:`parties`.
+
         Raises
         ------
         NotImplementedError
@@ -141,12 +146,28 @@ class Protocol(ABC):
 
     @abstractmethod
     def expected(self, contributors: tuple[int, ...]) -> NDArray[Any]:
-        """Return the plain aggregate over the inputs of these clients."""
+        """Return the plain aggregate over the inputs of these clients.
+
+        Parameters
+        ----------
+        contributors : tuple of int
+            Their indices.
+
+        Returns
+        -------
+        array
+            Of the shape and in the unit of :attr:`Sum.aggregate`.
+        """
 
     def simulated(self, seed: int | None) -> bool | None:
         """Run the protocol's own driver; return whether its result is marked insecure.
 
         None where there is no such driver.
+
+        Parameters
+        ----------
+        seed : int, optional
+            None: entropy of the operating system.
         """
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -196,3 +197,69 @@ def test_arguments_are_checked():
         helper().receive(0, b"")
     with pytest.raises(UsageError, match="after round sum-masks"):
         additive.Leader(PARAMS, SESSION).result()
+
+
+def test_what_is_used_is_what_was_checked():
+    """A set of three flags has the bytes of one of four: the party must not use the former."""
+    short = additive.SeedHolders(tag=asked().tag, members=np.ones(3, np.bool_))
+    leader = additive.Leader(PARAMS, SESSION)
+    leader.receive(0, short)
+    leader.receive(1, asked())
+    assert leader.ask_inputs().members.tolist() == [True, True, True, False]
+    few = additive.Cohort(tag=asked().tag, members=np.ones(3, np.bool_))
+    assert helper().sum_masks(few).encode() == helper().sum_masks(cohort((1, 1, 1, 0))).encode()
+
+
+def test_a_leader_does_not_go_back():
+    leader = additive.Leader(PARAMS, SESSION)
+    with pytest.raises(UsageError, match="ask_masks"):
+        leader.ask_masks()
+    clients = [additive.Client(PARAMS, SESSION, index) for index in range(4)]
+    helpers = [additive.Helper(PARAMS, SESSION) for _ in range(2)]
+    for client in clients:
+        for one, share in zip(helpers, client.share_seeds(), strict=True):
+            one.receive(client.index, share)
+    for at, one in enumerate(helpers):
+        leader.receive(at, one.holders())
+    first = leader.ask_inputs()
+    assert leader.ask_inputs().encode() == first.encode()
+    for client in clients:
+        leader.receive(client.index, client.masked_input(first, VECTORS[client.index]))
+    found = leader.ask_masks()
+    for at, one in enumerate(helpers):
+        leader.receive(at, one.sum_masks(found))
+    for _ in range(2):
+        with pytest.raises(UsageError, match="ask_inputs"):
+            leader.ask_inputs()
+        assert np.array_equal(leader.result(), VECTORS.sum(axis=0))
+    with pytest.raises(UsageError, match="ask_masks"):
+        leader.ask_masks()
+    assert leader.state is additive.LeaderState.DONE
+
+
+def test_a_state_that_contradicts_itself_is_refused():
+    client, state = sharing(), msgspec.msgpack.decode
+    idle = additive.Client(PARAMS, SESSION, 0).dump_state()
+    shared = client.dump_state()
+    client.masked_input(asked(), VECTORS[0])
+    masked = client.dump_state()
+    reply = additive.Client.load_state(masked, PARAMS, SESSION).masked_input(asked(), None)
+    assert reply.encode() == client.masked_input(asked(), None).encode()
+    wrong = [[*state(masked)[:5], b"junk"], [*state(masked)[:4], b"", state(masked)[5]]]
+    wrong += [[*state(data)[:4], *state(masked)[4:]] for data in (idle, shared)]
+    for fields in wrong:
+        with pytest.raises(UsageError, match="data"):
+            additive.Client.load_state(msgspec.msgpack.encode(fields), PARAMS, SESSION)
+
+
+def test_numbers_of_numpy_and_things_of_other_types():
+    given = {"clients": np.int64(4), "value_bits": np.uint8(5), "dim": np.int32(3)}
+    assert replace(PARAMS, **given).digest() == PARAMS.digest()
+    assert replace(PARAMS, **given).bits == PARAMS.bits
+    for party in (additive.Helper, additive.Leader, lambda *two: additive.Client(*two, 0)):
+        with pytest.raises(UsageError, match="params"):
+            party(None, SESSION)
+    with pytest.raises(UsageError, match="entropy"):
+        additive.Client(PARAMS, SESSION, 0, entropy=np.random.default_rng(1))
+    with pytest.raises(UsageError, match="mask"):
+        additive.run(PARAMS, np.ma.masked_equal(VECTORS, VECTORS[0, 0]))

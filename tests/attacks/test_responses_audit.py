@@ -11,8 +11,8 @@ from privagg.attacks.responses_audit import audit, likelihood, read_prior
 from privagg.attacks.responses_ranges import determine
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.release import Curator, Release
 
 
 def released(bags, labels, epsilon=None, delta=0.0, seed=None, classes=2):

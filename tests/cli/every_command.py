@@ -98,8 +98,8 @@ def prepare(folder, run):
     words = ["simulate", "secagg", "--clients", "6", "--dim", "3", "--quiet", "--out"]
     words += [str(folder / "round.txt"), "--transcript", str(folder / "round.jsonl")]
     assert run([*words, "--transcript-payloads", "--workers", "1"]) == 0
+    from privagg.protocols.responses import Curator, Release
     from privagg.protocols.responses.bags import Bags
-    from privagg.protocols.responses.release import Curator, Release
 
     released = Curator(Release(classes=2), Bags.random(6, 3)).release(np.ones(6, np.int64))
     released.write(folder / "released.parquet")

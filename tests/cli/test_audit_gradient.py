@@ -226,3 +226,51 @@ def test_a_convolutional_model_is_read_at_an_inner_layer(capsys, tmp_path, monke
     said = capsys.readouterr().out
     assert "the server reads every input of the inner layer 3, and can prove it" in said
     assert "feature_inversion, inputs" in said
+
+
+def test_mixtures_that_no_attack_takes_apart_are_not_said_to_be_read(
+    run, capsys, tmp_path, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    images = rng.random((16, 3, 8, 8), dtype=np.float32)
+    np.savez(tmp_path / "noise.npz", images=images, labels=rng.integers(0, 10, 16))
+    (tmp_path / "my_narrow_model.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--quiet", "--model", "my_narrow_model:make", "--trials", "50"]
+    words += ["--data", "noise.npz", "--batch", "4", "--clients", "4", "--attack", "ica"]
+    assert run(*words) == 0
+    said = capsys.readouterr().out
+    assert "PARTIAL: the server sees mixtures of examples, none taken apart here." in said
+    assert "proves an epsilon of at least" in said
+
+
+CODE = {
+    "exits_at_import": "raise SystemExit(0)\n",
+    "lacks_at_import": "import sys\nsys.nothing\n",
+    "exits_later": "def make():\n    raise SystemExit(0)\n",
+    "no_numbers": "import torch\ndef make():\n    return torch.nn.Linear(9, 9, device='meta')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [
+        ("exits_at_import", "SystemExit"),
+        ("lacks_at_import", "AttributeError"),
+        ("exits_later", "SystemExit"),
+        ("no_numbers", "meta device"),
+    ],
+)
+def test_code_that_ends_the_process_is_no_clean_audit(capsys, tmp_path, monkeypatch, module, part):
+    """A gate in CI must not pass since the model's module called sys.exit()."""
+    np.savez(tmp_path / "own.npz", images=np.zeros((4, 9), np.float32), labels=np.arange(4))
+    (tmp_path / f"{module}.py").write_text(CODE[module])
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "gradient", "--data", "own.npz", "--quiet", "--batch", "2"]
+    error = objects(capsys, *words, "--model", f"{module}:make", code=2)["error"]
+    assert error["argument"] == "--model"
+    assert part in error["message"]

@@ -8,8 +8,8 @@ import pytest
 
 from privagg.cli.envelope import KEYS
 from privagg.entropy import from_seed
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.release import Curator, Release
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "audit-responses.md"
 

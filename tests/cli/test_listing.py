@@ -44,7 +44,8 @@ PARTS = {
     *("secagg_coalitions", "secagg_compare", "secagg_exposure", "secagg_findings"),
     *("secagg_shadow", "secagg_shares"),
     *("sensor", "sensor_guessing", "sensor_views"),
-    *("gradient.audit", "gradient.audit_result", "gradient.bounds", "gradient.certificate"),
+    *("gradient.advice", "gradient.audit", "gradient.audit_result", "gradient.audit_run"),
+    *("gradient.bounds", "gradient.certificate", "gradient.signs"),
     *("gradient.chance", "gradient.columns", "gradient.contrast", "gradient.factors"),
     *("gradient.filters", "gradient.matching", "gradient.metrics", "gradient.observation"),
     *("gradient.recovery", "gradient.torch_models", "gradient.truth", "gradient.unmixing"),
@@ -161,7 +162,7 @@ def test_what_mechanisms_promise_is_what_their_classes_say():
         if name == "rr":
             continue
         options = {"p": 0.6} if name == "ue" else {"g": 2} if name == "lh" else {}
-        if name in ("l-grr", "l-osue", "loloha"):
+        if name in ("l-grr", "l-osue", "l-sue", "loloha"):
             options = {"permanent": 2.0}
         if name == "gaussian":
             options = {"delta": 1e-3}

@@ -190,3 +190,13 @@ def test_the_sum_is_written(simulate, updates, tmp_path):
     with np.load(tmp_path / "sum.npz") as found:
         assert set(found) == {"sum"}
         assert np.array_equal(found["sum"], array.sum(0))
+
+
+@pytest.mark.parametrize(("bits", "drowned"), [(16, True), (32, False)])
+def test_columns_that_the_one_clip_drowns_are_named(run, capsys, tmp_path, bits, drowned):
+    rows = ["income,ratio", *(f"{9000 + i}.5,0.00{i + 1}" for i in range(8))]
+    (tmp_path / "two.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = ("--input", tmp_path / "two.csv", "--dropout", 0, "--seed", 1, "--value-bits", bits)
+    assert run("simulate", "secagg", *words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("ratio: the sum of 1 of 2 columns is below" in out) == drowned

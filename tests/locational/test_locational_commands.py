@@ -95,7 +95,10 @@ def test_votes_by_a_declared_list(call, monkeypatch, tmp_path):
     assert found["oracle"] == "ss"
     assert found["truth"]["unknown"] == 19_668
     error = call(*words.split()[:-2], "--epsilon", 3, code=2)
-    assert "missing" in error
+    assert "not declared" in error
+    words = "--input voters2016 --region state:one.txt --epsilon 3"
+    (tmp_path / "one.txt").write_text("Ohio\nIowa\n", encoding="utf-8")
+    assert "--unknown other" in call(*words.split(), code=2)
 
 
 # Outputs, files, other options.

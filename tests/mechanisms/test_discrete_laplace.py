@@ -10,7 +10,8 @@ import pytest
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
-from privagg.mechanisms.discrete_laplace import DiscreteLaplace, _exp, discrete_laplace
+from privagg.mechanisms._enclosures import _exp
+from privagg.mechanisms.discrete_laplace import discrete_laplace
 
 
 class Words:
@@ -45,14 +46,14 @@ def test_exponentials_lie_between_their_bounds(exponent):
 
 @pytest.mark.parametrize("decay", [Fraction(3), Fraction(1), Fraction(2, 9)])
 def test_every_cut_off_value_is_the_first_64_bits_of_the_law(decay):
-    made = DiscreteLaplace(decay)
+    made = discrete_laplace(decay)
     for at, end in enumerate(made._ends.tolist()):
         assert end == int(below(at + made._first, decay) * 2**64)
 
 
 @pytest.mark.parametrize("decay", [Fraction(1), Fraction(1, 7)])
 def test_a_word_on_a_cut_off_value_is_decided_by_more_bits(decay):
-    made = DiscreteLaplace(decay)
+    made = discrete_laplace(decay)
     getcontext().prec = 60
     for j in (-9, -2, -1, 0, 1, 5):
         exact = below(j, decay) * 2**128

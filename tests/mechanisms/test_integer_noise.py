@@ -12,7 +12,7 @@ import privagg.mechanisms.integer_noise as module
 from privagg import entropy
 from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
-from privagg.mechanisms._enclosures import DiscreteGaussian, Skellam, tails
+from privagg.mechanisms._enclosures import DiscreteGaussian, Skellam
 from privagg.mechanisms.integer_noise import integer_noise
 
 KINDS = ("discrete-gaussian", "skellam")
@@ -76,7 +76,7 @@ def test_tails_of_the_discrete_gaussian_bound_its_series():
     variance, bits = Fraction(7, 2), 200
     exact = [Fraction(math.exp(-k * k / 7)) for k in range(60)]
     whole = 2 * sum(exact) - exact[0]
-    for k, (low, high) in enumerate(tails(DiscreteGaussian(variance), bits)[:12]):
+    for k, (low, high) in enumerate(DiscreteGaussian(variance).tails(bits)[:12]):
         assert 0 <= high - low <= 2**20
         right = sum(exact[k + 1 :]) / whole
         assert low / 2**bits == pytest.approx(float(right), rel=1e-12)
@@ -88,7 +88,7 @@ def test_tails_of_skellam_close_in_on_the_sum_of_two_poissons():
     poisson = [rate**k / math.factorial(k) for k in range(70)]
     scale = sum(Fraction(-2 * rate) ** k / math.factorial(k) for k in range(90))  # exp(-2 rate)
     mass = [scale * sum(poisson[j] * poisson[j + k] for j in range(70 - k)) for k in range(40)]
-    found = tails(Skellam(2 * rate), bits)
+    found = Skellam(2 * rate).tails(bits)
     for k in range(15):
         right = sum(mass[k + 1 :]) * 2**bits
         low, high = found[k]
@@ -118,7 +118,7 @@ def test_words_that_do_not_decide_are_decided_by_more(kind):
 def test_the_share_of_the_deciding_bits_is_right():
     noise = integer_noise("discrete-gaussian", 5.0)
     at = noise.entries // 2 + 1
-    low, high = tails(DiscreteGaussian(Fraction(5)), 192)[at + noise._first]
+    low, high = DiscreteGaussian(Fraction(5)).tails(192)[at + noise._first]
     rest = (2**192 - (low + high) // 2) % 2**128 / 2**128  # of the words' continuations, below
     words = np.full(600, noise._ends[at])
     out = np.empty(words.size, np.int64)

@@ -22,7 +22,7 @@ from privagg.protocols.multidim import (
     users_needed,
 )
 from privagg.protocols.multidim.estimation import raw_estimates, variance
-from privagg.protocols.multidim.planner import forecast_of
+from privagg.protocols.multidim.planner import forecast
 
 
 def test_forecasts_are_the_closed_form_and_come_true():
@@ -67,9 +67,9 @@ def test_decoding_is_measured():
 def test_users_needed_are_the_fewest(reach, protocol, oracle):
     params = survey((3, 20), 1.0, protocol=protocol, oracle=oracle)
     needed = users_needed(params, reach)
-    assert forecast_of(params, needed, measure=False).reach <= reach
+    assert forecast(params, needed, measure=False).reach <= reach
     if needed > 1:
-        assert forecast_of(params, needed - 1, measure=False).reach > reach
+        assert forecast(params, needed - 1, measure=False).reach > reach
 
 
 def test_no_number_is_enough():

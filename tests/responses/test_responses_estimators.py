@@ -13,13 +13,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
+from privagg.protocols.responses import Curator, Release
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.estimators import (
     LOSSES,
     AggregateClassifier,
     AggregateRegressor,
 )
-from privagg.protocols.responses.release import Curator, Release
 from privagg.protocols.responses.selection import AggregateCV, fold_bags
 
 SIGNATURE = {"check_fit_score_takes_y": "the second argument of fit is bags, the third responses"}

@@ -12,11 +12,10 @@ from pyarrow import parquet
 from privagg.attacks import responses as attack
 from privagg.attacks.responses_audit import audit, read_prior
 from privagg.errors import UsageError
-from privagg.protocols.responses import planner, reports
+from privagg.protocols.responses import Curator, Release, planner, reports
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
-from privagg.protocols.responses.release import Curator, Release
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.result import Released
 from privagg.protocols.responses.sorting import by_score
 
 KEY = b"privagg.responses"

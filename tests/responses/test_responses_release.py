@@ -12,11 +12,10 @@ import pytest
 
 from privagg.entropy import OS, from_seed
 from privagg.errors import UsageError
-from privagg.protocols.responses import release_noise
+from privagg.protocols.responses import Curator, Release, release_noise
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange, _moments, unclipped
-from privagg.protocols.responses.release import Curator, Release
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.result import Released
 
 
 def curated(responses, bags, seed=1, **settings):
@@ -64,7 +63,7 @@ def test_no_response_moves_the_sums_by_more_than_the_noise_is_made_for(
 ):
     """All neighbouring inputs of a small table: the largest L1 distance is the sensitivity."""
     noise = Recorded()
-    monkeypatch.setattr("privagg.protocols.responses.release.laplace_noise", noise.laplace)
+    monkeypatch.setattr("privagg.protocols.responses.curator.laplace_noise", noise.laplace)
     found = {}
     for y in product(values, repeat=3):
         made = curated(np.array(y), bags, aggregate="sum", epsilon=1.0, **settings)
@@ -84,7 +83,7 @@ def test_no_response_moves_the_sums_by_more_than_the_noise_is_made_for(
 def test_epsilon_of_laplace_noise_by_enumeration(moved, steps):
     """The ratio of all outputs near the origin under every move of the moved sums."""
     epsilon = 1.3
-    decay = release_noise.laplace_noise(epsilon, steps, moved).decay
+    decay = release_noise.laplace_noise(epsilon, steps, moved).law.decay
     assert decay * moved * steps == Fraction(epsilon)
     q = math.exp(-float(decay))
     worst = 0.0

@@ -8,10 +8,10 @@ import pytest
 from privagg.accounting.gaussian import analytic_sigma
 from privagg.entropy import from_seed
 from privagg.errors import UsageError
+from privagg.protocols.responses import Curator, Release, run
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
-from privagg.protocols.responses.release import Curator, Release
-from privagg.protocols.responses.secure_release import release_securely
+from privagg.protocols.responses.rounds import release_securely
 
 
 def test_sums_are_those_of_the_bags_with_the_noise_of_a_curator(rng):
@@ -85,3 +85,18 @@ def test_without_epsilon_sums_are_exact_and_say_so(rng):
 def test_what_cannot_be_released_is_refused(release, ids, responses):
     with pytest.raises(UsageError):
         release_securely(release, Bags.given(ids), responses)
+
+
+def test_the_driver_runs_both_ways(rng):
+    bags, y = Bags.random(24, 8, from_seed(1)), rng.uniform(-1, 1, 24)
+    wanted = Release(epsilon=4.0, delta=1e-5, clip=(-1.0, 1.0))
+    drawn = Curator(wanted, bags, from_seed(2)).release(y)
+    assert np.array_equal(run(wanted, bags, y, entropy=from_seed(2)).values, drawn.values)
+    alone = run(wanted, bags, y, secure=True, corrupt=0.25, entropy=from_seed(2))
+    same = release_securely(wanted, bags, y, corrupt=0.25, entropy=from_seed(2))
+    assert alone.noise_variance == same.noise_variance
+    assert alone.mechanism == "secure-aggregation"
+    with pytest.raises(UsageError, match="corrupt"):
+        run(wanted, bags, y, corrupt=0.25)
+    with pytest.raises(UsageError, match="secure"):
+        run(wanted, bags, y, secure=1)

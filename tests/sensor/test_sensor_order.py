@@ -69,3 +69,11 @@ def test_every_pair_of_state_and_message(mode, state, kind):
         with pytest.raises(PeerError, match=f"{kind.__name__} at a member that has"):
             calls[kind]()
         assert party.state is state
+
+
+def test_a_member_that_masks_is_never_said_to_have_sent_shares():
+    masked = states.TABLES[states.Mode.MASKED]
+    reached = {state for state, _ in masked} | set(masked.values())
+    assert reached == {MemberState.IDLE, MemberState.MASKED, MemberState.ANSWERED}
+    others = (states.TABLES[mode] for mode in (states.Mode.FULL, states.Mode.THRESHOLD))
+    assert all(MemberState.MASKED not in {*table.values()} for table in others)

@@ -300,13 +300,29 @@ def test_the_findings_are_a_report():
         {"alpha": 0},
         {"values": ["a"]},
         {"variance_is": "near"},
+        {"only": []},
+        {"only": "merge"},
+        {"skip": ["merge"]},
+        {"seed": -1},
+        {"seed": "1"},
+        {"values": 3},
+        {"values": [DOMAIN.labels[0]] * 2},
+        {"values": [DOMAIN.labels[0], "none of it"]},
+        {"epsilon": "1"},
+        {"epsilon": True},
     ],
     ids=str,
 )
 def test_arguments_of_the_kit(options):
     with pytest.raises(UsageError):
-        check_mechanism(GRR, DOMAIN, 1.0, **options)
+        check_mechanism(GRR, DOMAIN, **({"epsilon": 1.0} | options))
     with pytest.raises(UsageError):
         check_mechanism(GRR)
     with pytest.raises(UsageError):
         check_mechanism(3, DOMAIN, 1.0)
+
+
+@pytest.mark.parametrize("maker", [lambda *_: None, lambda *_: 1 // 0, lambda: GRR])
+def test_what_makes_no_mechanism_is_the_callers_mistake(maker):
+    with pytest.raises(UsageError, match="make"):
+        check_mechanism(maker, DOMAIN, 1.0)

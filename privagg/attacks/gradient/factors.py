@@ -7,6 +7,7 @@ float32, quantisation, or what was added for privacy.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -111,8 +112,7 @@ def factorize(layer: LayerGradient, batch: int | None = None, floor: float = 0.0
             "a gradient of ordinary size",
             "The training diverged: look at the learning rate and at the inputs' scale.",
         )
-    gram = _gram(gradient if small else gradient.T)
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = _spectrum(gradient if small else gradient.T)
     singular = np.sqrt(np.maximum(values[::-1], 0.0))
     # Rows and columns without a gradient carry no rounding either.
     live = (
@@ -197,6 +197,29 @@ def _row_noise(gradient: NDArray[np.floating], scales: Floats, factors: Factors)
 
 _BLOCK = 1 << 24
 """Entries converted to float64 at a time."""
+
+
+_KEPT = 1024
+"""Rows of the largest matrix whose spectrum is kept."""
+
+_last: tuple[tuple[object, ...], Floats, Floats] | None = None
+"""The spectrum found last: several attacks, one after another, factor the same gradient."""
+
+
+def _spectrum(matrix: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors of the Gram matrix, read-only, smallest first."""
+    global _last
+    # By content, as arrays can change: a digest costs a hundredth of a factorization.
+    content = hashlib.sha256(np.ascontiguousarray(matrix).data).digest()
+    key = (matrix.shape, matrix.dtype.str, content)
+    known = _last
+    if known is not None and known[0] == key:
+        return known[1], known[2]
+    values, vectors = np.linalg.eigh(_gram(matrix))
+    values.flags.writeable = vectors.flags.writeable = False
+    if len(matrix) <= _KEPT:
+        _last = key, values, vectors
+    return values, vectors
 
 
 def _gram(matrix: NDArray[np.floating]) -> Floats:

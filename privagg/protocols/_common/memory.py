@@ -1,13 +1,15 @@
-"""A client's memory between rounds: who it is, and that nothing gives its secrets out."""
+"""A client's memory between rounds: nothing gives its secrets out, and how dumped ones are read."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
+
+import msgspec
 
 from privagg.errors import UsageError
 
-__all__ = ["SecretMemory"]
+__all__ = ["SecretMemory", "StateRecord", "read_record"]
 
 
 class SecretMemory:
@@ -38,3 +40,37 @@ class SecretMemory:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client's memory holds secrets and cannot be pickled: use dump_state()")
+
+
+class StateRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """What the layout of every dumped state begins with (MessagePack)."""
+
+    format: str
+    params: bytes
+    state: str
+
+
+_Record = TypeVar("_Record", bound=StateRecord)
+
+
+def read_record(
+    state: bytes, kind: type[_Record], *, written: str, digest: bytes, states: type[Enum]
+) -> _Record:
+    """Return the record of a dumped state; what is wrong is said without quoting the state.
+
+    Raises
+    ------
+    UsageError
+        If it is of another version of the format, or of other parameters, or its state is unknown.
+    """
+    try:
+        record = msgspec.msgpack.decode(state, type=kind)
+    except (msgspec.DecodeError, TypeError):
+        raise UsageError("state", "other bytes", "what dump_state() returned") from None
+    if record.format != written:
+        raise UsageError("state", "another version of the format", written)
+    if record.params != digest:
+        raise UsageError("state", "a state of other parameters", "a state of these parameters")
+    if record.state not in states.__members__:
+        raise UsageError("state", "an unknown client state", ", ".join(states.__members__))
+    return record

@@ -15,6 +15,9 @@ all of them together, learn which clients take part. Clients that collude with t
 sum of the others, hence ``min_cohort``. Channels must be private and authenticated. A malicious
 leader gains nothing from asking helpers for two sets: they answer for one. A malicious helper can
 change the sum unnoticed.
+
+There is no ``planner``: a round costs each client its vector and one seed for each helper, and
+nothing is chosen by the number of clients.
 """
 
 from privagg.protocols._common.framing import SESSION_BYTES
@@ -28,7 +31,8 @@ from privagg.protocols.additive.messages import (
     decode,
 )
 from privagg.protocols.additive.params import Params
-from privagg.protocols.additive.rounds import Result, run
+from privagg.protocols.additive.result import Result
+from privagg.protocols.additive.rounds import run
 from privagg.protocols.additive.server import Helper, Leader
 from privagg.protocols.additive.states import ROUNDS, ClientState, HelperState, LeaderState
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from privagg import keys, prg
 from privagg._validate import as_array, describe, whole
 from privagg.entropy import OS, Entropy
-from privagg.errors import UsageError
+from privagg.errors import PeerError, UsageError
+from privagg.protocols._common.framing import DIGEST_BYTES
 from privagg.protocols.additive import checks
 from privagg.protocols.additive.messages import MaskedInput, SeedHolders, SeedShare, tag_of
 from privagg.protocols.additive.params import SEED_BYTES, Params
@@ -45,6 +46,8 @@ class Client:
     ) -> None:
         self._params, self._tag = params, tag_of(params, session)
         self._index = whole("index", index, 0, params.clients - 1)
+        if not isinstance(entropy, Entropy):
+            raise UsageError("entropy", type(entropy).__name__, "an Entropy, such as entropy.OS")
         self._entropy = entropy
         self._state = ClientState.IDLE
         self._seeds: tuple[bytes, ...] = ()
@@ -84,6 +87,11 @@ class Client:
             The clients whose seeds all helpers have.
         vector : (dim,) array of integers
             From 0 to ``2**value_bits - 1``. It is not changed.
+
+        Returns
+        -------
+        MaskedInput
+            For the leader; the same one again if the same message comes again.
 
         Raises
         ------
@@ -125,6 +133,17 @@ class Client:
     ) -> Client:
         """Return the client that :meth:`dump_state` wrote.
 
+        Parameters
+        ----------
+        data : bytes
+            What it returned.
+        params : Params
+            Those of the client.
+        session : bytes
+            That of the client.
+        entropy : Entropy
+            Where a client that has made no seeds yet takes them from.
+
         Raises
         ------
         UsageError
@@ -141,6 +160,8 @@ class Client:
             raise UsageError("data", "another state", "one of this session and these parameters")
         if any(len(seed) != SEED_BYTES for seed in seeds):
             raise UsageError("data", "seeds of another size", f"{SEED_BYTES} bytes each")
+        if not _consistent(state, heard, reply, params):
+            raise UsageError("data", "a reply that is none", "what dump_state returned")
         client._state, client._seeds = ClientState[state], tuple(seeds)
         client._heard, client._reply = heard, reply
         return client
@@ -158,6 +179,17 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client holds secrets and cannot be pickled: use dump_state()")
+
+
+def _consistent(state: str, heard: bytes, reply: bytes, params: Params) -> bool:
+    """Say whether a request and its reply are there if, and only if, the state says so."""
+    if state != ClientState.MASKED.name:
+        return not heard and not reply
+    try:
+        MaskedInput.decode(reply, params, peer="data")
+    except PeerError:
+        return False
+    return len(heard) == DIGEST_BYTES
 
 
 def add_mask(words: NDArray[np.uint64], seed: bytes) -> None:

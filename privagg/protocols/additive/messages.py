@@ -48,8 +48,10 @@ def tag_of(params: Params, session: bytes) -> bytes:
     Raises
     ------
     UsageError
-        If `session` is not 16 bytes.
+        If `params` are none of this protocol, or `session` is not 16 bytes.
     """
+    if not isinstance(params, Params):
+        raise UsageError("params", type(params).__name__, "additive.Params")
     if not isinstance(session, bytes) or len(session) != SESSION_BYTES:
         raise UsageError("session", type(session).__name__, f"{SESSION_BYTES} bytes")
     return keys.digest(b"privagg additive session", params.digest(), session)[:TAG_BYTES]
@@ -140,6 +142,15 @@ for _kind in (0,):
 
 def decode(data: bytes | memoryview, params: Params, *, peer: str | int) -> Message:
     """Read any message of this protocol.
+
+    Parameters
+    ----------
+    data : bytes
+        What arrived.
+    params : Params
+        What all have agreed on.
+    peer : str or int
+        Who sent it, for the error.
 
     Raises
     ------

@@ -56,16 +56,20 @@ class Params:
     min_cohort: int = 2
 
     def __post_init__(self) -> None:
-        whole("clients", self.clients, 2, MAX_CLIENTS)
-        whole("dim", self.dim, 1, 2**31 - 1)
-        whole("value_bits", self.value_bits, 1, 63)
-        whole("helpers", self.helpers, 1, 16)
-        whole("corrupt", self.corrupt, 0, self.clients - 2)
-        whole("min_cohort", self.min_cohort, 2, self.clients)
+        self._whole("clients", 2, MAX_CLIENTS)
+        self._whole("dim", 1, 2**31 - 1)
+        self._whole("value_bits", 1, 63)
+        self._whole("helpers", 1, 16)
+        self._whole("corrupt", 0, self.clients - 2)
+        self._whole("min_cohort", 2, self.clients)
         two_are_honest(self.min_cohort, self.corrupt)
         if self.bits > 64:
             allowed = f"at most {64 - (self.clients - 1).bit_length()} for {self.clients} clients"
             raise CapacityError("value_bits", self.value_bits, allowed)
+
+    def _whole(self, name: str, low: int, high: int) -> None:
+        # Plain Python numbers: NumPy's wrap, and have no to_bytes().
+        object.__setattr__(self, name, whole(name, getattr(self, name), low, high))
 
     @cached_property
     def bits(self) -> int:

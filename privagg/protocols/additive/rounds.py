@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privagg import entropy as entropies
 from privagg._validate import as_array
@@ -17,32 +15,11 @@ from privagg.protocols._common.framing import SESSION_BYTES
 from privagg.protocols.additive import messages
 from privagg.protocols.additive.client import Client
 from privagg.protocols.additive.params import Params
+from privagg.protocols.additive.result import Result
 from privagg.protocols.additive.server import Helper, Leader
 from privagg.protocols.additive.states import ROUNDS
 
-__all__ = ["Result", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What a run ended with.
-
-    Attributes
-    ----------
-    sum : (dim,) uint64 array
-        Over the clients in the cohort.
-    cohort : tuple of int
-        Who is in it.
-    sent : dict of str to int
-        Bytes that all parties of a role have sent.
-    insecure : bool
-        Whether the run was seeded.
-    """
-
-    sum: NDArray[np.uint64] = field(repr=False)
-    cohort: tuple[int, ...]
-    sent: dict[str, int]
-    insecure: bool
+__all__ = ["run"]
 
 
 def run(
@@ -64,6 +41,11 @@ def run(
         Client to the round of :data:`ROUNDS` before which it leaves.
     seed : int, optional
         Repeats the run, and makes it insecure.
+
+    Returns
+    -------
+    Result
+        The sum, whose inputs are in it, and the bytes sent.
 
     Raises
     ------

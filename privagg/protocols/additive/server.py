@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from privagg.protocols.additive.states import (
 
 __all__ = ["Helper", "Leader"]
 
+_M = TypeVar("_M", bound=Message)
+
 
 class _Server:
     """What both kinds of servers have."""
@@ -39,13 +41,14 @@ class _Server:
     def __init__(self, params: Params, session: bytes) -> None:
         self._params, self._tag = params, tag_of(params, session)
 
-    def _checked(self, message: Message, kinds: tuple[type[Message], ...], peer: str | int) -> None:
+    def _checked(self, message: _M, kinds: tuple[type[Message], ...], peer: str | int) -> _M:
+        """Return the message as it is after it was sent: what is used, whatever was given."""
         if not isinstance(message, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
             if isinstance(message, Message):
                 raise PeerError(peer, message.round, f"{type(message).__name__}, not {names}")
             raise UsageError("message", type(message).__name__, f"{names}. Decode it first.")
-        message.checked(self._params, peer=peer)
+        return message.checked(self._params, peer=peer)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a server holds parts of inputs and cannot be pickled")
@@ -78,12 +81,26 @@ class Helper(_Server):
     def receive(self, client: int, message: SeedShare) -> Receipt:
         """Round 0: take a client's seed.
 
+        Parameters
+        ----------
+        client : int
+            Its index; the transport has to know who sent the message.
+        message : SeedShare
+            What it sent.
+
+        Returns
+        -------
+        Receipt
+            Accepted, or repeated: a second one that is the same.
+
         Raises
         ------
         PeerError
             If it is not due, of another session, or a second one that differs: the first counts.
+        UsageError
+            If `client` is no index, or `message` no decoded message.
         """
-        self._checked(message, (SeedShare, Cohort), client)
+        message = self._checked(message, (SeedShare, Cohort), client)
         whole("client", client, 0, self._params.clients - 1)
         following(HELPER_TABLE, self._state, message, client)
         checks.same_session(message, self._tag, client)
@@ -96,13 +113,23 @@ class Helper(_Server):
         return Receipt.ACCEPTED
 
     def holders(self) -> SeedHolders:
-        """End round 0: say whose seeds are there. Later ones are refused."""
+        """Return whose seeds are there, which ends round 0: later ones are refused."""
         if self._state is HelperState.COLLECTING:
             self._state = HelperState.REPORTED
         return SeedHolders(tag=self._tag, members=self._holders.copy())
 
     def sum_masks(self, message: Cohort) -> MaskSum:
         """Round 2: add up the masks of the clients in the sum; for one set only.
+
+        Parameters
+        ----------
+        message : Cohort
+            The clients in the sum.
+
+        Returns
+        -------
+        MaskSum
+            For the leader; the same one again if the same message comes again.
 
         Raises
         ------
@@ -111,7 +138,7 @@ class Helper(_Server):
         Abort
             If fewer than ``min_cohort`` clients are in it.
         """
-        self._checked(message, (Cohort,), "leader")
+        message = self._checked(message, (Cohort,), "leader")
         after = following(HELPER_TABLE, self._state, message, "leader")
         checks.same_session(message, self._tag, "leader")
         digest = keys.digest(message.encode())
@@ -134,7 +161,7 @@ class Helper(_Server):
 
 
 class Leader(_Server):
-    """The server that learns the sum. It keeps one vector, whatever the number of clients.
+    """The server that learns the sum. It keeps one vector, and a digest of each message.
 
     Parameters
     ----------
@@ -161,13 +188,27 @@ class Leader(_Server):
     def receive(self, peer: int, message: Message) -> Receipt:
         """Take a message of a helper or client, by its index among those.
 
+        Parameters
+        ----------
+        peer : int
+            The helper's or the client's index; the transport has to know who sent the message.
+        message : SeedHolders, MaskSum or MaskedInput
+            What it sent.
+
+        Returns
+        -------
+        Receipt
+            Accepted, or repeated: a second one that is the same.
+
         Raises
         ------
         PeerError
             If it is not due, of another session, a second one that differs, or of a client that
             was not asked.
+        UsageError
+            If `peer` is no index, or `message` no decoded message.
         """
-        self._checked(message, (SeedHolders, MaskedInput, MaskSum), peer)
+        message = self._checked(message, (SeedHolders, MaskedInput, MaskSum), peer)
         client = isinstance(message, MaskedInput)
         whole("peer", peer, 0, (self._params.clients if client else self._params.helpers) - 1)
         checks.same_session(message, self._tag, peer)
@@ -194,11 +235,22 @@ class Leader(_Server):
     def ask_inputs(self) -> SeedHolders:
         """End round 0: return what each client in the set is asked with.
 
+        Returns
+        -------
+        SeedHolders
+            Whose seeds all helpers have; the same again while inputs are collected.
+
         Raises
         ------
         Abort
             If a helper has not answered, or too few clients are left.
+        UsageError
+            If masks were asked for before: that round is closed.
         """
+        if self._state is LeaderState.INPUTS:
+            return SeedHolders(tag=self._tag, members=self._holders.copy())
+        if self._state is not LeaderState.SEEDS:
+            raise UsageError("ask_inputs", self._state.value, "before round sum-masks")
         self._all_helpers("share-seeds")
         checks.cohort_is_large_enough(self._holders, self._params, "share-seeds")
         self._state = LeaderState.INPUTS
@@ -208,17 +260,31 @@ class Leader(_Server):
     def ask_masks(self) -> Cohort:
         """End round 1: return what each helper is asked with.
 
+        Returns
+        -------
+        Cohort
+            Whose masked vectors have arrived; the same again until the end.
+
         Raises
         ------
         Abort
             If too few clients have answered.
+        UsageError
+            If inputs were not asked for yet, or the sum is there.
         """
+        if self._state not in (LeaderState.INPUTS, LeaderState.MASKS):
+            raise UsageError("ask_masks", self._state.value, "between ask_inputs and result")
         checks.cohort_is_large_enough(self._there, self._params, "masked-input")
         self._state = LeaderState.MASKS
         return Cohort(tag=self._tag, members=self._there.copy())
 
     def result(self) -> NDArray[np.uint64]:
         """End round 2: return the sum.
+
+        Returns
+        -------
+        (dim,) uint64 array
+            Over the clients of :meth:`cohort`, exact.
 
         Raises
         ------

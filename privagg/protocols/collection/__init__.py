@@ -4,6 +4,12 @@
 a file that carries its digest. A respondent's side turns values into reports
 (:func:`write_reports`); a :class:`Collector` counts them batch by batch, and the states of several
 collectors add up, over processes and machines. ``privagg ldp`` does it from the shell.
+
+What other protocols call ``params`` is :class:`Survey`, in ``survey``; ``messages``, the files of
+reports and states, are in ``files``. There is no ``rounds`` and no driver, as nobody waits for
+anybody: :func:`write_reports` and :meth:`Collector.receive` are the two steps. The ``result`` is
+what :meth:`Collector.estimate` returns. The ``planner`` is :func:`privagg.protocols.multidim.plan`,
+which takes one attribute too.
 """
 
 from privagg.protocols.collection.collector import Collector

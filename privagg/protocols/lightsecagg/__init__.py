@@ -7,6 +7,8 @@ number of clients that left. See :func:`run` for all parties in one process, :cl
 
 It costs its clients more bytes than :mod:`privagg.protocols.secagg` and the server less work:
 :func:`compare`. What neither stops is said there.
+
+A :class:`Transcript`, and the identities of clients, are those of :mod:`privagg.protocols.secagg`.
 """
 
 from privagg.protocols.lightsecagg.async_client import AsyncClient

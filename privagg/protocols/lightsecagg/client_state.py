@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privagg.errors import PeerError, UsageError
 from privagg.protocols._common.framing import DIGEST_BYTES, TAG_BYTES
-from privagg.protocols._common.memory import SecretMemory
+from privagg.protocols._common.memory import SecretMemory, StateRecord, read_record
 from privagg.protocols.lightsecagg import messages
 from privagg.protocols.lightsecagg.derivations import SEED_BYTES
 from privagg.protocols.lightsecagg.messages import Message
@@ -89,12 +89,9 @@ def _layout(params: Params) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
     }
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _Record(StateRecord, forbid_unknown_fields=True):
     """The layout of a dumped state (MessagePack)."""
 
-    format: str
-    params: bytes
-    state: str
     index: int | None
     clipped: int
     reply: bytes | None
@@ -130,17 +127,10 @@ def load(state: bytes, params: Params) -> ClientMemory:
         If `state` is no client state of this version and these parameters, or one that no client
         can be in. What is wrong is said without quoting the state.
     """
-    try:
-        record = msgspec.msgpack.decode(state, type=_Record)
-    except (msgspec.DecodeError, TypeError):
-        raise UsageError("state", "other bytes", "what dump_state() returned") from None
-    if record.format != _FORMAT:
-        raise UsageError("state", "another version of the format", _FORMAT)
-    if record.params != params.digest():
-        raise UsageError("state", "a state of other parameters", "a state of these parameters")
+    record = read_record(
+        state, _Record, written=_FORMAT, digest=params.digest(), states=ClientState
+    )
     layout = _layout(params)
-    if record.state not in ClientState.__members__:
-        raise UsageError("state", "an unknown client state", ", ".join(ClientState.__members__))
     if set(record.secrets) != set(_BYTES) or set(record.arrays) != set(layout):
         raise UsageError("state", "other fields", "what dump_state() returned")
     memory = ClientMemory()

@@ -1,4 +1,7 @@
-"""Which mechanism to take: every one's error, bytes and decoding time, before anyone reports."""
+"""Which mechanism to take: every one's error, bytes and decoding time, before anyone reports.
+
+Here it is called :func:`recommend`, and :data:`plan` as in every protocol.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from privagg.protocols.locational.geometry import Grid
 from privagg.protocols.locational.params import FAMILIES, MECHANISMS, ORACLES, Params
 from privagg.protocols.locational.respondent import Held, randomize
 
-__all__ = ["WEIGHT", "Choice", "Forecast", "forecast", "recommend"]
+__all__ = ["WEIGHT", "Choice", "Forecast", "Plan", "forecast", "plan", "recommend"]
 
 WEIGHT = 0.005
 """Of cost against error: ten times the bytes count as much as 1.2 % of the error."""
@@ -187,6 +190,11 @@ def forecast(
         decode_seconds=seconds,
         excluded=", ".join(excluded),
     )
+
+
+Plan = Choice
+plan = recommend
+"""The names of a protocol's plan, and of what makes it, in every package of protocols."""
 
 
 def _cost(one: Forecast) -> float:

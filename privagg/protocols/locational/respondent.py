@@ -106,11 +106,11 @@ def hold(
     if found.codes.size != region.size:
         raise UsageError("values", f"{found.codes.size} values for {region.size} places", "as many")
     if params.missing == "refuse" and (region == MISSING).any():
-        hint = 'Or give it a cell: missing="other", --missing other.'
+        hint = 'Or give it a cell: missing="other", --unknown other.'
         raise UsageError("places", "a missing coordinate", "latitude and longitude", hint)
     absent = (region < 0) | (found.codes < 0)
     if absent.any() and not params.other:
-        hint = "Declare it, or a cell for whoever is in none: other=True, --missing other."
+        hint = "Declare it, or a cell for whoever is in none: other=True, --unknown other."
         raise UsageError("regions", "a respondent in no declared region", "declared ones", hint)
     cell = np.where(absent, params.cells.known, region * params.value.k + found.codes)
     exact = np.where(absent, 0.0, found.exact)

@@ -14,7 +14,13 @@ from privagg.protocols.multidim.calibration import Calibration, PrivacyWarning
 from privagg.protocols.multidim.estimation import mse_theory, variance
 from privagg.protocols.multidim.messages import TupleReports, report_bytes
 from privagg.protocols.multidim.params import ORACLES, Params, Protocol, oracles_of
-from privagg.protocols.multidim.planner import Forecast, Plan, forecast_of, plan, users_needed
+from privagg.protocols.multidim.planner import (
+    Forecast,
+    Plan,
+    forecast,
+    plan,
+    users_needed,
+)
 from privagg.protocols.multidim.priors import Priors
 from privagg.protocols.multidim.respondent import Respondent, randomize, randomize_codes
 from privagg.protocols.multidim.result import Result, Truth
@@ -34,7 +40,7 @@ __all__ = [
     "Result",
     "Truth",
     "TupleReports",
-    "forecast_of",
+    "forecast",
     "mse_theory",
     "oracles_of",
     "plan",

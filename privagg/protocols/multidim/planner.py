@@ -31,7 +31,7 @@ from privagg.protocols.multidim.messages import report_bytes
 from privagg.protocols.multidim.params import Params, Protocol, oracles_of
 from privagg.protocols.multidim.respondent import randomize_codes
 
-__all__ = ["Forecast", "Plan", "forecast_of", "plan", "users_needed"]
+__all__ = ["Forecast", "Plan", "forecast", "plan", "users_needed"]
 
 _SAMPLE = 4096
 """Reports that are decoded to see how long it takes."""
@@ -123,7 +123,7 @@ def plan(
         See :class:`Params`. Under ``published`` the protocols do not keep one epsilon, and are not
         comparable.
     protocols : sequence of str
-        Which to forecast; ``rs+rfd`` has priors and is forecast by :func:`forecast_of` of its
+        Which to forecast; ``rs+rfd`` has priors and is forecast by :func:`forecast` of its
         params.
     frequency : float, optional
         Of the value in question; unless given, all values of an attribute are equally frequent.
@@ -172,7 +172,7 @@ def plan(
             refused[f"{protocol.value}[{oracle}]"] = str(error)
             continue
         found.append(
-            forecast_of(
+            forecast(
                 params,
                 count,
                 frequency=frequency,
@@ -190,7 +190,7 @@ def plan(
     return Plan(users=count, forecasts=tuple(ordered), recommended=best, refused=refused)
 
 
-def forecast_of(
+def forecast(
     params: Params,
     users: int,
     *,

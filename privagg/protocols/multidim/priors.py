@@ -256,7 +256,12 @@ def _counts(probabilities: Any, floor: float) -> Counts:
 
 
 def _discrete_laplace(scale: Fraction, draws: Draws) -> int:
-    """Return an integer x with probability proportional to e**(-abs(x) / scale); exact."""
+    """Return an integer x with probability proportional to e**(-abs(x) / scale); exact.
+
+    :func:`~privagg.mechanisms.discrete_laplace.discrete_laplace` has the same law by a table, which
+    ends at a scale of 2**15 and whose seeded numbers are others. Here any scale is allowed, and
+    there are few counts to add noise to.
+    """
     top, bottom = scale.numerator, scale.denominator
     while True:
         low = _uniform(top, draws)

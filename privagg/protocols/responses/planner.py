@@ -1,4 +1,7 @@
-"""What can be learnt from bags, before anything is released: risks, and the best setting."""
+"""What can be learnt from bags, before anything is released: risks, and the best setting.
+
+Here it is called :func:`forecast`, and :data:`plan` as in every protocol.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,19 @@ from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.responses import private_theory
 from privagg.protocols.responses.bags import Bags
-from privagg.protocols.responses.private_theory import Clipped, Plan, noise_of, private_risk
+from privagg.protocols.responses.private_theory import Clipped, Optimum, noise_of, private_risk
 from privagg.protocols.responses.theory import Moments, minimum, moments
 
-__all__ = ["ESTIMATORS", "SIZES", "Curve", "Forecast", "forecast", "simulated_moments"]
+__all__ = [
+    "ESTIMATORS",
+    "SIZES",
+    "Curve",
+    "Forecast",
+    "Plan",
+    "forecast",
+    "plan",
+    "simulated_moments",
+]
 
 ESTIMATORS = ("bag", "instance", "interpolated", "easyllp", "bag_ridge")
 
@@ -62,9 +74,9 @@ class Forecast:
         The one that `risk` is about: as asked for, or the best.
     risk : dict of str to float
         By estimator; NaN where it does not exist, infinite at a pole. Each with the best clip.
-    best : Plan
+    best : Optimum
         The best size, rho, ridge and clip of all.
-    row_level : Plan
+    row_level : Optimum
         The best with bags of one row: label differential privacy of each response.
     bagging_helps : bool
         Whether `best` beats `row_level`.
@@ -80,8 +92,8 @@ class Forecast:
     delta: float
     bag_size: int
     risk: dict[str, float]
-    best: Plan
-    row_level: Plan
+    best: Optimum
+    row_level: Optimum
     bagging_helps: bool
     by_size: tuple[Curve, ...]
     by_rho: tuple[Curve, ...]
@@ -179,7 +191,7 @@ class _Settings:
     epsilon: float | None
     delta: float
 
-    def best(self, size: int) -> Plan:
+    def best(self, size: int) -> Optimum:
         """Return the best rho, ridge and clip; rho may be 0, which no logarithm reaches."""
         found = (
             private_theory.best(
@@ -284,3 +296,8 @@ def _check(snr: float, epsilon: float | None, delta: float) -> None:
         real = isinstance(value, int | float) and not isinstance(value, bool)
         if not real or not low <= value <= high:
             raise UsageError(name, value, f"{low:g} to {high:g}")
+
+
+Plan = Forecast
+plan = forecast
+"""The names of a protocol's plan, and of what makes it, in every package of protocols."""

@@ -22,7 +22,7 @@ from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
 from privagg.protocols.responses.theory import Moments, minimum, moments
 
-__all__ = ["Clipped", "Plan", "best", "laplace_noise", "noise_of", "private_risk"]
+__all__ = ["Clipped", "Optimum", "best", "laplace_noise", "noise_of", "private_risk"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def private_risk(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Optimum:
     """The best setting found, and its risk as a multiple of r^2.
 
     Attributes
@@ -152,7 +152,7 @@ def best(
     delta: float = 0.0,
     rho: float | None = None,
     ridge: bool = True,
-) -> Plan:
+) -> Optimum:
     """Return the bag size, rho, ridge and clipping bound with the least excess risk.
 
     Parameters
@@ -178,7 +178,7 @@ def best(
     if not sizes:
         raise UsageError("sizes", "none", "at least one bag size")
     found = [_best_at(psi, snr, int(size), epsilon, delta, rho, ridge) for size in sizes]
-    return min(found, key=lambda plan: plan.risk)
+    return min(found, key=lambda one: one.risk)
 
 
 def _best_at(
@@ -189,7 +189,7 @@ def _best_at(
     delta: float,
     rho: float | None,
     ridge: bool,
-) -> Plan:
+) -> Optimum:
     """Descend along one coordinate after another: clip, ridge, rho; twice is enough."""
     share = 1 / size
     now = {"rho": 0.3 if rho is None else rho, "ridge": psi / snr if ridge else 0.0}
@@ -217,4 +217,4 @@ def _best_at(
         before, least = least, risk(clip)
         if before - least < 1e-9:
             break
-    return Plan(size, now["rho"], now["ridge"], clip, least)
+    return Optimum(size, now["rho"], now["ridge"], clip, least)

@@ -22,7 +22,16 @@ from privagg._validate import whole
 from privagg.errors import UsageError
 from privagg.protocols.responses.report_tables import Layout, Tables, check_tables
 
-__all__ = ["AggregateLogistic", "Boosting", "NaiveBayes", "check_fitted", "nllh", "positive"]
+__all__ = [
+    "AggregateLogistic",
+    "Boosting",
+    "NaiveBayes",
+    "check_fitted",
+    "click_chance",
+    "nllh",
+    "positive",
+    "sigmoid",
+]
 
 Reals = NDArray[np.float64]
 
@@ -129,7 +138,7 @@ class AggregateLogistic:
         def objective(w: Reals) -> tuple[float, Reals]:
             padded = np.append(w, 0.0)
             z = padded[index].sum(axis=1) + self.bias
-            p = 0.5 * (1 + np.tanh(0.5 * z))
+            p = sigmoid(z)
             predicted = np.zeros(cells + 1)
             for column in index.T:
                 predicted += np.bincount(column, p, minlength=cells + 1)
@@ -156,9 +165,7 @@ class AggregateLogistic:
             Features of the displays.
         """
         check_fitted(self)
-        z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
-        found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
-        return found
+        return click_chance(self, self.weights, codes)
 
 
 class NaiveBayes:
@@ -198,9 +205,7 @@ class NaiveBayes:
             Features of the displays.
         """
         check_fitted(self)
-        z = self.weights[self.layout.index(codes)].sum(axis=1) + self.bias
-        found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
-        return found
+        return click_chance(self, self.weights, codes)
 
 
 class Boosting:
@@ -306,6 +311,42 @@ def check_fitted(model: Any) -> None:
     """
     if not hasattr(model, "layout"):
         raise UsageError("predict", "a model without fit", "fit(tables, ...) first")
+
+
+def sigmoid(z: Reals) -> Reals:
+    """Return ``1 / (1 + e**-z)``, which does not overflow as it is computed here.
+
+    Parameters
+    ----------
+    z : float64 array of any shape
+        Log odds.
+
+    Returns
+    -------
+    float64 array of that shape
+    """
+    found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
+    return found
+
+
+def click_chance(model: Any, weights: Reals, codes: Any) -> Reals:
+    """Return the probability of a click for each display, of a model that is logistic in cells.
+
+    Parameters
+    ----------
+    model : object
+        A fitted learner with a `layout` and a `bias`.
+    weights : (cells,) float64 array
+        Of each cell; there may be one more for cells that the report lacks.
+    codes : (n, f) array of integers
+        Features of the displays.
+
+    Returns
+    -------
+    (n,) float64 array
+    """
+    found: Reals = weights[model.layout.index(codes)].sum(axis=1) + model.bias
+    return sigmoid(found)
 
 
 def positive(name: str, value: Any, or_zero: bool = False) -> float:

@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 from privagg._jit import JIT
 from privagg._validate import whole
 from privagg.protocols.responses._report_gibbs import Geometry, sweep, sweep_plain
-from privagg.protocols.responses.report_learners import check_fitted, positive
+from privagg.protocols.responses.report_learners import (
+    check_fitted,
+    click_chance,
+    positive,
+    sigmoid,
+)
 from privagg.protocols.responses.report_tables import Tables, check_tables
 
 __all__ = ["MarkovRandomField"]
@@ -113,7 +118,7 @@ class MarkovRandomField:
         for turn in range(self.iterations):
             step(codes, labels, mu, mu + theta, generator.random((self.chains, features)), geometry)
             index = layout.index(codes)
-            chance = _sigmoid(theta[index].sum(axis=1) + self.bias)
+            chance = sigmoid(theta[index].sum(axis=1) + self.bias)
             labels[:] = generator.random(self.chains) < chance
             expected, clicked = self._expected(index, chance, kept)
             rate = 4.0 / (len(layout.tables) * (1 + 3.0 * turn / self.iterations))
@@ -140,7 +145,7 @@ class MarkovRandomField:
             Features of the displays.
         """
         check_fitted(self)
-        return _sigmoid(self.theta[self.layout.index(codes)].sum(axis=1) + self.bias)
+        return click_chance(self, self.theta, codes)
 
     def _expected(
         self, index: NDArray[np.int32], chance: Reals, kept: NDArray[np.bool_]
@@ -152,8 +157,3 @@ class MarkovRandomField:
         expected = np.bincount(flat, minlength=cells) / self.chains
         clicked = np.bincount(flat, both, minlength=cells) / self.chains
         return expected, clicked
-
-
-def _sigmoid(z: Reals) -> Reals:
-    found: Reals = 0.5 * (1 + np.tanh(0.5 * z))
-    return found

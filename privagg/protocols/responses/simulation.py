@@ -18,14 +18,15 @@ from privagg.errors import UsageError
 from privagg.mechanisms._draws import Draws
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import PaidRange
+from privagg.protocols.responses.curator import Curator
 from privagg.protocols.responses.estimators import (
     LOSSES,
     AggregateClassifier,
     AggregateRegressor,
 )
 from privagg.protocols.responses.fitting import NotConverged
-from privagg.protocols.responses.release import Curator, Release
-from privagg.protocols.responses.released import Released
+from privagg.protocols.responses.params import Release
+from privagg.protocols.responses.result import Released
 from privagg.protocols.responses.selection import AggregateCV
 from privagg.protocols.responses.tabular import design, target_of
 
@@ -48,7 +49,7 @@ class Setting:
     rho, ridge : float or None
         None: chosen by cross-validation over bags, from the release alone.
     epsilon, delta : float
-        As of :class:`~privagg.protocols.responses.release.Release`.
+        As of :class:`~privagg.protocols.responses.params.Release`.
     clip : (float, float), PaidRange or None
         For responses that are numbers and have epsilon.
     model : str

@@ -87,7 +87,7 @@ def _values(name: str, column: Any) -> NDArray[Any]:
         column = column.to_numpy() if hasattr(column, "num_chunks") else np.asarray(column)
     values = np.asarray(column)
     if values.dtype.kind == "O":
-        if not all(isinstance(value, str | bool) for value in values.tolist()):
+        if not all(issubclass(kind, str | bool) for kind in set(map(type, values.tolist()))):
             raise UsageError(name, "values of other types", "numbers, text or booleans")
         values = values.astype(str)
     if values.ndim != 1 or values.dtype.kind not in "fiubU":

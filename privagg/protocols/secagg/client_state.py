@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privagg import sharing
 from privagg.errors import PeerError, UsageError
-from privagg.protocols._common.memory import SecretMemory
+from privagg.protocols._common.memory import SecretMemory, StateRecord, read_record
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.client_state_checks import check_memory
 from privagg.protocols.secagg.messages import Message
@@ -112,12 +112,9 @@ _BYTES = (
 )
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _Record(StateRecord, forbid_unknown_fields=True):
     """The layout of a dumped state (MessagePack)."""
 
-    format: str
-    params: bytes
-    state: str
     index: int | None
     clipped: int
     attempts: int
@@ -156,16 +153,9 @@ def load(state: bytes, params: Params) -> ClientMemory:
         can be in. What is wrong is said
         without quoting the state.
     """
-    try:
-        record = msgspec.msgpack.decode(state, type=_Record)
-    except (msgspec.DecodeError, TypeError):
-        raise UsageError("state", "other bytes", "what dump_state() returned") from None
-    if record.format != _FORMAT:
-        raise UsageError("state", "another version of the format", _FORMAT)
-    if record.params != params.digest():
-        raise UsageError("state", "a state of other parameters", "a state of these parameters")
-    if record.state not in ClientState.__members__:
-        raise UsageError("state", "an unknown client state", ", ".join(ClientState.__members__))
+    record = read_record(
+        state, _Record, written=_FORMAT, digest=params.digest(), states=ClientState
+    )
     if record.index is not None and not 0 <= record.index < params.clients:
         raise UsageError("state", "an index outside the round", "an unchanged state")
     if set(record.secrets) != set(_BYTES) or set(record.arrays) != set(_ARRAYS):

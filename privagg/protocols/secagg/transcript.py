@@ -142,6 +142,11 @@ class Transcript:
 
         By :func:`privagg.protocols.secagg.transcript_file.read`.
 
+        Parameters
+        ----------
+        path : path
+            The file.
+
         Raises
         ------
         UsageError

@@ -11,13 +11,14 @@ import hashlib
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn
+from typing import Literal
 
 import msgspec
 
 from privagg.encoding import Encoding
 from privagg.errors import UsageError
 from privagg.prg import Suite
+from privagg.protocols._common.lines import LineReader
 from privagg.protocols.secagg import messages
 from privagg.protocols.secagg.identity import Roster
 from privagg.protocols.secagg.layout import KINDS, Message
@@ -217,11 +218,10 @@ def read(path: str | Path, *, max_bytes: int = MAX_BYTES) -> tuple[Header, Trans
         ) from None
 
 
-class _Reader:
-    """Reads one file and knows at which line it is."""
+class _Reader(LineReader):
+    """Reads one file."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file, self._name, self._number = file, name, 0
+    hint = "Write it with `privagg simulate secagg --transcript FILE`."
 
     def read(self) -> tuple[Header, Transcript]:
         header, count = self._header()
@@ -236,17 +236,6 @@ class _Reader:
         if self._line(limit) is not None:
             self._fail("another line", f"the end of the file after {count} messages")
         return header, Transcript.of(entries)
-
-    def _line(self, limit: int) -> bytes | None:
-        self._number += 1
-        line = self._file.readline(limit + 1)
-        if not line:
-            return None
-        if not line.endswith(b"\n"):
-            if len(line) > limit:
-                self._fail(f"a line of more than {limit} bytes", "what the parameters allow")
-            self._fail("a line without its end", "a whole file")
-        return line
 
     def _header(self) -> tuple[Header, int]:
         line, header_is_due = self._line(_MAX_HEADER) or b"", f"a header of the format {FORMAT!r}"
@@ -330,20 +319,6 @@ class _Reader:
         if len(text) // 2 not in sizes or not re.fullmatch(r"(?:[0-9a-f]{2})*", text):
             self._fail(f"{what} {text[:20]!r}", f"{sizes[-1]} bytes in lower-case hexadecimal")
         return bytes.fromhex(text)
-
-    def _decode(self, line: bytes, kind: type[Any], allowed: str) -> Any:
-        try:
-            return msgspec.json.decode(line, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._fail(f"no such line ({error})"[:80], allowed)
-
-    def _fail(self, found: str, allowed: str) -> NoReturn:
-        raise UsageError(
-            f"{self._name}, line {self._number}",
-            found,
-            allowed,
-            "Write it with `privagg simulate secagg --transcript FILE`.",
-        ) from None
 
 
 _KIND_NAMES: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS.values()}

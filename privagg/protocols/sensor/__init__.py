@@ -1,9 +1,12 @@
 """Sensor networks: in-network aggregation that hides single readings, and what breaks it.
 
-:func:`simulate` runs one of eight protocols on a radio network; :class:`Member`, :class:`Leader`
-and :class:`BaseStation` are the parties of ``cpda-field`` and ``mask-cluster`` for your own
-transport; the six other protocols have theirs. Three protocols are kept because papers describe
-them, and are **insecure**: see :class:`Protocol`.
+:func:`simulate`, which is also called :func:`run`, runs one of eight protocols on a radio
+network; :class:`Member`, :class:`Leader` and :class:`BaseStation` are the parties of ``cpda-field``
+and ``mask-cluster`` for your own transport; the six other protocols have theirs. Three protocols
+are kept because papers describe them, and are **insecure**: see :class:`Protocol`.
+
+There is no ``planner``: what an epoch costs depends on who hears whom, so that it is found by
+running it on the radio network that is meant, a :class:`Deployment`; :class:`Result` has it.
 
 Source: He et al., "PDA: Privacy-preserving Data Aggregation in Wireless Sensor Networks", INFOCOM
 2007 (`cpda`, `smart`); Sen and Maitra, NordSec 2011; Castelluccia, Mykletun and Tsudik, MobiQuitous
@@ -33,7 +36,7 @@ from privagg.protocols.sensor.params import (
 )
 from privagg.protocols.sensor.queries import Query, QueryKind, power_maximum
 from privagg.protocols.sensor.result import Result, Step
-from privagg.protocols.sensor.rounds import generated_readings, simulate
+from privagg.protocols.sensor.rounds import generated_readings, run, simulate
 from privagg.protocols.sensor.states import MemberState
 from privagg.protocols.sensor.transcript import Entry, Transcript
 from privagg.protocols.sensor.tree_cmt import CmtBaseStation, CmtNode
@@ -75,5 +78,6 @@ __all__ = [
     "UniqueKeys",
     "generated_readings",
     "power_maximum",
+    "run",
     "simulate",
 ]

@@ -23,7 +23,7 @@ from privagg.protocols.sensor.recorder import Recorder
 from privagg.protocols.sensor.result import Costs, Result, Step, paper_messages
 from privagg.protocols.sensor.transcript import Transcript
 
-__all__ = ["Deaths", "generated_readings", "simulate"]
+__all__ = ["Deaths", "generated_readings", "run", "simulate"]
 
 _Bools = NDArray[np.bool_]
 
@@ -182,6 +182,10 @@ def simulate(
         insecure_seed=source.insecure,
         transcript=run.transcript(),
     )
+
+
+run = simulate
+"""The name of the driver in every package of protocols."""
 
 
 def generated_readings(deployment: Deployment, epochs: int = 1) -> NDArray[np.int64]:

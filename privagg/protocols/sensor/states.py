@@ -23,6 +23,7 @@ class MemberState(Enum):
 
     IDLE = "said nothing yet"
     SHARED = "sent its shares"
+    MASKED = "masked its numbers"
     ECHOED = "echoed the set of senders"
     ANSWERED = "answered"
 
@@ -39,17 +40,24 @@ _State = TypeVar("_State", bound=Enum)
 _S = MemberState
 _Table = dict[tuple[MemberState, type[Message]], MemberState]
 
-_NEW: _Table = {(state, messages.Roster): _S.SHARED for state in MemberState}
+
+def _new(*states: MemberState, to: MemberState) -> _Table:
+    """Return that a roster is accepted in every state of a mode."""
+    return {(state, messages.Roster): to for state in (_S.IDLE, *states, _S.ANSWERED)}
+
+
 _SHARES: _Table = {
     (_S.SHARED, messages.Shares): _S.SHARED,
     (_S.SHARED, messages.Relay): _S.SHARED,
 }
-_ANSWER: _Table = {(_S.SHARED, messages.Answer): _S.ANSWERED}
 _AGAIN: _Table = {(_S.ANSWERED, messages.Answer): _S.ANSWERED}
 
 TABLES: dict[Mode, _Table] = {
-    Mode.FULL: _NEW | _SHARES | _ANSWER | _AGAIN,
-    Mode.THRESHOLD: _NEW
+    Mode.FULL: _new(_S.SHARED, to=_S.SHARED)
+    | _SHARES
+    | {(_S.SHARED, messages.Answer): _S.ANSWERED}
+    | _AGAIN,
+    Mode.THRESHOLD: _new(_S.SHARED, _S.ECHOED, to=_S.SHARED)
     | _SHARES
     | {
         (_S.SHARED, messages.Received): _S.SHARED,
@@ -61,7 +69,9 @@ TABLES: dict[Mode, _Table] = {
         (_S.ANSWERED, messages.Relay): _S.ANSWERED,
     }
     | _AGAIN,
-    Mode.MASKED: _NEW | _ANSWER | _AGAIN,
+    Mode.MASKED: _new(_S.MASKED, to=_S.MASKED)
+    | {(_S.MASKED, messages.Answer): _S.ANSWERED}
+    | _AGAIN,
 }
 """By mode: (state, message) -> state. Received and Answer are what the member itself sends."""
 

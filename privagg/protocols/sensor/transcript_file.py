@@ -8,15 +8,15 @@ type and in its range, and what does not fit the protocol is refused by the numb
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from privagg import field as fields
 from privagg.errors import CapacityError, UsageError
+from privagg.protocols._common.lines import LineReader
 from privagg.protocols.sensor.params import Params
 from privagg.protocols.sensor.transcript import (
     EVERYONE,
@@ -154,11 +154,10 @@ def read(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Transcript:
         raise UsageError("transcript", str(path), "a readable file", hint) from None
 
 
-class _Reader:
-    """Reads one file and knows at which line it is."""
+class _Reader(LineReader):
+    """Reads one file."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file, self._name, self._number = file, name, 0
+    hint = "Write it with `privagg simulate sensor --transcript FILE`."
 
     def read(self) -> Transcript:
         """Read header and messages."""
@@ -247,29 +246,3 @@ class _Reader:
             self._fail("data that is no list of nodes", f"ids of 0 to {nodes - 1}, ascending")
         if record.kind == "Roster" and not {record.receiver, record.cluster} <= set(data):
             self._fail("a roster without its receiver or leader", "both in it")
-
-    def _line(self, limit: int) -> bytes | None:
-        self._number += 1
-        line = self._file.readline(limit + 1)
-        if not line:
-            return None
-        if not line.endswith(b"\n"):
-            if len(line) > limit:
-                self._fail(f"a line of more than {limit} bytes", "what the parameters allow")
-            self._fail("a line without its end", "a whole file")
-        return line
-
-    def _decode(self, line: bytes, kind: type[Any], allowed: str) -> Any:
-        try:
-            return msgspec.json.decode(line, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            said = re.sub(r"\s+", " ", str(error))
-            self._fail(f"no such line ({said})"[:80], allowed)
-
-    def _fail(self, found: str, allowed: str) -> NoReturn:
-        raise UsageError(
-            f"{self._name}, line {self._number}",
-            found,
-            allowed,
-            "Write it with `privagg simulate sensor --transcript FILE`.",
-        ) from None

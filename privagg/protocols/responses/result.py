@@ -1,4 +1,7 @@
-"""What was released: the bags' responses, and what is guaranteed of them; and its file."""
+"""What was released: the bags' responses, and what is guaranteed of them; and its file.
+
+Here it is called :class:`Released`, and :data:`Result` as in every protocol.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from privagg.accounting.gaussian import analytic_sigma
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 
-__all__ = ["ADJACENCY", "EXACT", "Released"]
+__all__ = ["ADJACENCY", "EXACT", "Released", "Result"]
 
 Reals = NDArray[np.float64]
 
@@ -232,6 +235,10 @@ class Released:
 
     def __repr__(self) -> str:
         return f"Released({self.bags!r}, {self.mechanism}, {self.guarantee})"
+
+
+Result = Released
+"""The name of what a run ends with in every package of protocols."""
 
 
 def _settings(path: str | Path, found: bytes | None) -> dict[str, Any]:

@@ -1,11 +1,13 @@
-"""The same release with nobody who sees a response: a bag's sum by secure aggregation.
+"""The driver: one release of all bags, by a curator or with nobody who sees a response.
 
-The rows of a bag are the clients of a round (:mod:`privagg.protocols.secagg`), and each adds its
-part of the noise before it is masked (:mod:`privagg.protocols.secagg.private`). The server learns
-the noisy sum of each bag, no more; the noise is calibrated to the honest rows that a round cannot
-do without, and what others add is on top. Guarantee: ``(epsilon, delta)``-label differential
-privacy of all bags together, one response replaced, against the server and a coalition of the size
-that the rounds allow; who is in which bag is public.
+By a curator there is one step, with the guarantee of
+:mod:`~privagg.protocols.responses.curator`. Without one the rows of a bag are the clients of a
+round (:mod:`privagg.protocols.secagg`), and each adds its part of the noise before it is masked
+(:mod:`privagg.protocols.secagg.private`). The server learns the noisy sum of each bag, no more; the
+noise is calibrated to the honest rows that a round cannot do without, and what others add is on
+top. Guarantee: ``(epsilon, delta)``-label differential privacy of all bags together, one response
+replaced, against the server and a coalition of the size that the rounds allow; who is in which bag
+is public.
 
 Without epsilon nobody adds noise: the server sees no single response, but the exact sum of each
 bag, and the release says that there is no differential privacy.
@@ -19,19 +21,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privagg._validate import describe
 from privagg.entropy import OS, Entropy
 from privagg.errors import UsageError
 from privagg.protocols.responses.bags import Bags
 from privagg.protocols.responses.clipping import unclipped
-from privagg.protocols.responses.release import Release
-from privagg.protocols.responses.released import EXACT, Released
+from privagg.protocols.responses.curator import Curator, check_classes, check_responses
+from privagg.protocols.responses.params import Release
+from privagg.protocols.responses.result import EXACT, Released
 
-__all__ = ["SMALLEST", "release_securely"]
+__all__ = ["SMALLEST", "release_securely", "run"]
 
 _STEPS = 1 << 16
 
 SMALLEST = 4
 """Bags of fewer rows leave too few honest ones to carry the noise."""
+
+
+def run(
+    params: Release,
+    bags: Bags,
+    responses: Any,
+    *,
+    secure: bool = False,
+    corrupt: float = 0.0,
+    entropy: Entropy = OS,
+) -> Released:
+    """Release the bags' sums or means once, all parties in this process.
+
+    Parameters
+    ----------
+    params : Release
+        What is released, and how privately.
+    bags : Bags
+        Public; who drew them must not have looked at responses.
+    responses : (n,) array of numbers
+        Each row's response: finite numbers, or class numbers.
+    secure : bool
+        Whether nobody may see a response: :func:`release_securely`. Else a
+        :class:`~privagg.protocols.responses.curator.Curator` sees them all.
+    corrupt : float
+        With `secure`, the part of a bag's rows that may work with the server.
+    entropy : Entropy
+        Of the noise; a seeded one makes it known.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    UsageError
+        If an argument is not as described, or `corrupt` is given without `secure`.
+    """
+    if not isinstance(secure, bool):
+        raise UsageError("secure", describe(secure), "True or False")
+    if secure:
+        return release_securely(params, bags, responses, corrupt=corrupt, entropy=entropy)
+    if corrupt != 0:
+        raise UsageError("corrupt", describe(corrupt), "0 with a curator, who sees everything")
+    return Curator(params, bags, entropy).release(responses)
 
 
 def release_securely(
@@ -140,7 +189,6 @@ def _check(release: Release, bags: Bags) -> None:
 def _exactly(release: Release, bags: Bags, responses: Any, corrupt: float) -> Released:
     """Return the sums of rounds without noise: of whole steps of the range, so they are exact."""
     from privagg.protocols import secagg
-    from privagg.protocols.responses.release import check_classes, check_responses
 
     values = check_responses(responses, bags.rows)
     low, high, step, steps = 0.0, 1.0, 1.0, 1
@@ -191,8 +239,6 @@ def _vectors(
     release: Release, bags: Bags, responses: Any
 ) -> tuple[NDArray[np.float64], float, NDArray[np.float64], tuple[float, float]]:
     """Return each client's vector, its largest norm, what was taken off it, and the range."""
-    from privagg.protocols.responses.release import check_classes, check_responses
-
     values = check_responses(responses, bags.rows)
     if release.classes > 2:
         check_classes(values, release.classes)
