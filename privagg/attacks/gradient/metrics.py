@@ -51,7 +51,7 @@ def psnr_published(recovered: NDArray[np.floating], true: NDArray[np.floating]) 
     """Return PSNR as the Cocktail Party paper's evaluation does: with an oracle.
 
     Each row of `recovered` is rescaled to its own smallest and largest value, and of the row and
-    its negative the one is taken that is nearer to that of `true`.
+    its negative the one is taken that is nearer to that of `true`. Both are (n, d) float arrays.
     """
     first, second = _pairs(recovered, true)
     low, high = first.min(1, keepdims=True), first.max(1, keepdims=True)
@@ -61,7 +61,13 @@ def psnr_published(recovered: NDArray[np.floating], true: NDArray[np.floating]) 
 
 
 def cosine(recovered: NDArray[np.floating], true: NDArray[np.floating]) -> Floats:
-    """Return the size of the cosine of each pair of rows of `recovered` and `true`, centred."""
+    """Return the size of the cosine of each pair of rows, centred.
+
+    Parameters
+    ----------
+    recovered, true : (n, d) float arrays
+        Row i of one belongs to row i of the other.
+    """
     first, second = _pairs(recovered, true)
     first = first - first.mean(axis=1, keepdims=True)
     second = second - second.mean(axis=1, keepdims=True)
