@@ -20,6 +20,8 @@ from typing import Any
 
 from benchmarks_page import compared, render
 
+from privagg.report import write_file
+
 ROOT = Path(__file__).resolve().parent.parent
 STORE, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "benchmarks.md"
 
@@ -199,8 +201,8 @@ def write(store: dict[str, Any]) -> None:
     from benchmarks_plot import draw
 
     kept = {part.name: store[part.name] for part in PARTS if part.name in store}
-    STORE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(render(PARTS, kept), encoding="utf-8")
+    write_file(STORE, (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode())
+    write_file(PAGE, render(PARTS, kept).encode())
     for name, one in kept.items():
         picture = ROOT / "docs" / "images" / f"bench-{name}.png"
         picture.unlink(missing_ok=True)

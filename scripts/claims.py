@@ -26,6 +26,7 @@ from claims_page import render
 from claims_run import Failed, start, value
 
 import privagg
+from privagg.report import write_file
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 STORE, PAGE = DOCS / "claims.json", DOCS / "claims.md"
@@ -114,8 +115,8 @@ def write(listed: list[Area], store: dict[str, Any]) -> None:
     names = [claim.name for area in listed for claim in area.claims]
     kept = {name: store["claims"][name] for name in names if name in store["claims"]}
     store = {"machine": store["machine"], "claims": kept}
-    STORE.write_text(json.dumps(store, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(render(listed, store), encoding="utf-8")
+    write_file(STORE, (json.dumps(store, indent=1, ensure_ascii=False) + "\n").encode())
+    write_file(PAGE, render(listed, store).encode())
 
 
 def main(words: list[str]) -> int:

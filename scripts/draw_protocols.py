@@ -6,6 +6,7 @@ flow in the code, is named and ends the run with 1.
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 import sys
@@ -32,6 +33,7 @@ from privagg.protocols.sensor import messages as said
 from privagg.protocols.sensor import messages_papers as wrote
 from privagg.protocols.sensor.states import TABLES, MemberState, Mode
 from privagg.protocols.sensor.states_papers import PAPER_TABLES, PaperState
+from privagg.report import write_file
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 
@@ -305,7 +307,9 @@ def stored_digest(path: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """Draw or check all figures; return the exit code."""
-    check = arguments == ["--check"]
+    parser = argparse.ArgumentParser(description="Draw the figures of the protocols.")
+    parser.add_argument("--check", action="store_true", help="draw nothing; name what is stale")
+    check = parser.parse_args(arguments).check
     drawn = {f"protocol-{flow.name}.svg": flow for flow in flows()}
     stale = [name for name, flow in drawn.items() if stored_digest(IMAGES / name) != flow.digest]
     odd = [path.name for path in IMAGES.glob("protocol-*.svg") if path.name not in drawn]
@@ -316,7 +320,7 @@ def main(arguments: list[str]) -> int:
             print(f"{name}: of no protocol")
         return int(bool(stale or odd))
     for name, flow in drawn.items():
-        (IMAGES / name).write_text(svg(flow), encoding="utf-8")
+        write_file(IMAGES / name, svg(flow).encode())
     return 0
 
 

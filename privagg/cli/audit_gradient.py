@@ -263,19 +263,24 @@ def gradient(
     if not demo and (model is None or data is None):
         raise UsageError("--model", model, "a model and --data with its examples")
     given = _audit_gradient_inputs.inputs(model, data, loss, seed, perceptual)
-    with progress(options) as step:
-        report, reasons = _audit_gradient_report.run(
-            given,
-            batch=batch or (4 if demo else 16),
-            clients=clients or (4 if demo else 1),
-            attacks=attacks or ("all",),
-            sweeps=sweeps,
-            fail_above=fail_above,
-            fail_on=fail_on,
-            settings={**settings, "detect": detect},
-            step=step,
-            tell=_teller(options, step),
-        )
+    try:
+        with progress(options) as step:
+            report, reasons = _audit_gradient_report.run(
+                given,
+                batch=batch or (4 if demo else 16),
+                clients=clients or (4 if demo else 1),
+                attacks=attacks or ("all",),
+                sweeps=sweeps,
+                fail_above=fail_above,
+                fail_on=fail_on,
+                settings={**settings, "detect": detect},
+                step=step,
+                tell=_teller(options, step),
+            )
+    except SystemExit as error:  # A gate must not pass since the model's code called sys.exit().
+        raise UsageError(
+            "--model", f"code that calls sys.exit({error.code!r})", "code that computes and returns"
+        ) from None
     for reason in reasons:
         note(options, reason)
     emit(report, options, leak=bool(reasons))

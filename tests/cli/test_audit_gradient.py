@@ -252,6 +252,12 @@ CODE = {
     "exits_at_import": "raise SystemExit(0)\n",
     "lacks_at_import": "import sys\nsys.nothing\n",
     "exits_later": "def make():\n    raise SystemExit(0)\n",
+    "exits_in_forward": "from torch import nn\n"
+    "class Net(nn.Linear):\n"
+    "    def forward(self, x):\n"
+    "        raise SystemExit(0)\n"
+    "def make():\n"
+    "    return Net(9, 9)\n",
     "no_numbers": "import torch\ndef make():\n    return torch.nn.Linear(9, 9, device='meta')\n",
 }
 
@@ -262,6 +268,7 @@ CODE = {
         ("exits_at_import", "SystemExit"),
         ("lacks_at_import", "AttributeError"),
         ("exits_later", "SystemExit"),
+        ("exits_in_forward", "sys.exit(0)"),
         ("no_numbers", "meta device"),
     ],
 )

@@ -55,7 +55,7 @@ class LabelCounts:
     diagnosis: tuple[str, ...] = ()
 
     def correct(self, truth: NDArray[np.integer]) -> float:
-        """Return the share of the batch's labels, `truth` (batch,), that are right, as multisets."""
+        """Return the share of labels in `truth` (batch,) that are right, as multisets."""
         true = np.bincount(np.asarray(truth), minlength=len(self.counts))
         return float(np.minimum(true, self.counts).sum() / max(1, true.sum()))
 
