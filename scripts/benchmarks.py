@@ -73,7 +73,7 @@ PARTS = (
     Part("locational", "Statistics by region"),
     Part("sensor", "Sensor networks, participation audits"),
     Part("responses", "Learning from bags", here=True),
-    Part("attacks", "Attacks on gradients", "--seeds 2", here=True),
+    Part("attacks", "Attacks on gradients", "--runs 2", here=True),
 )
 
 

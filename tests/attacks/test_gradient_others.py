@@ -81,7 +81,7 @@ def test_labels_of_another_loss_are_doubted():
     assert any("cross-entropy" in note for note in labels(Observation((), 16, ramp)).diagnosis)
 
 
-def test_counts_that_are_not_whole_are_doubted_even_where_they_are_right():
+def test_counts_that_are_not_whole_are_doubted():
     doubted = 0
     for seed in range(4):
         images, tags = photographs(48, seed)
